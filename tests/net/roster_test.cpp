@@ -159,5 +159,13 @@ TEST(RosterTest, AProcessEntersTheNewestRoundThatIsComplete) {
   EXPECT_EQ(gone->round, 0);
 }
 
+TEST(Roster, LetsProcessesEnterWhoseGenerationHasMetElsewhere) {
+  Roster roster;
+  roster.resume(3);
+  EXPECT_EQ(roster.enter({10, 1}, 3, {7, "host-a", "id", 900, 0}).round, 0);
+  EXPECT_EQ(roster.enter({11, 1}, 3, {8, "host-a", "id", 901, 0}).kind, JoinOutcome::Kind::Complete);
+  EXPECT_EQ(roster.enter({12, 1}, 2, {9, "host-a", "id", 902, 0}).kind, JoinOutcome::Kind::Failed);
+}
+
 }  // namespace
 }  // namespace lockstep

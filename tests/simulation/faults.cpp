@@ -14,8 +14,11 @@ constexpr std::array<Time, 4> kLongestBetween{milliseconds(5), milliseconds(20),
 constexpr Time kLongestRecovery = milliseconds(10000);  // beside timeouts: what the store may know later
 constexpr Time kToTheEnd = milliseconds(120000);        // without faults a job needs seconds
 
+constexpr int kLosesServer = 40;       // in percent of the jobs on several hosts
+constexpr int kLosesServerAgain = 30;  // in percent of these
+
 // In percent, in the order of FaultKind.
-constexpr std::array<int, kFaultNames.size()> kWeights{30, 25, 12, 12, 8, 6, 7};
+constexpr std::array<int, kFaultsOfProcesses> kWeights{30, 25, 12, 12, 8, 6, 7};
 
 FaultKind choose_kind(Random& random) {
   int drawn = random.below(100);
@@ -39,7 +42,30 @@ JobShape shape_of(Random& random) {
 }  // namespace
 
 Faults::Faults(JobParts& job, Launcher& launcher, int count) : job_(job), launcher_(launcher) {
-  if (count > 0) plan_next(count, job.simulation.random().time(Time(0), milliseconds(12) * job.shape.steps));
+  Random& random = job.simulation.random();
+  const Time longest = milliseconds(12) * job.shape.steps;
+  if (count > 0) plan_next(count, random.time(Time(0), longest));
+  if (job.shape.hosts == 1 || !random.chance(kLosesServer)) return;
+  const Time first = random.time(Time(0), longest);
+  plan_loss_of_server(first);
+  // Often while ranks move to the store that replaces the first one.
+  if (random.chance(kLosesServerAgain)) {
+    plan_loss_of_server(first + random.time(milliseconds(15), random.chance(70) ? milliseconds(250) : longest));
+  }
+}
+
+void Faults::plan_loss_of_server(Time delay) {
+  lasts(delay);
+  job_.simulation.after(delay, [this] { lose_server(); });
+}
+
+void Faults::lose_server() {
+  if (!launcher_.may_lose_server() || launcher_.living().empty()) return;
+  Random& random = job_.simulation.random();
+  if (launcher_.with_state_elsewhere() == 0 && random.chance(90)) return;
+  const bool is_cut = launcher_.may_cut_server_off() && random.chance(30);
+  ++counts_.at(static_cast<std::size_t>(is_cut ? FaultKind::CutServerOff : FaultKind::LoseServer));
+  is_cut ? launcher_.cut_server_off() : launcher_.lose_server();
 }
 
 void Faults::plan_next(int left, Time delay) {
@@ -104,6 +130,9 @@ void Faults::hit(FaultKind kind, int number) {
     case FaultKind::Connection:
       job_.connections_to_fail += random.between(1, 3);
       break;
+    case FaultKind::LoseServer:
+    case FaultKind::CutServerOff:
+      return;  // planned by themselves
   }
   job_.network.allow_timeouts();
   job_.disturb(time + kLongestRecovery + 3 * timeout);
@@ -129,7 +158,7 @@ Outcome simulate(std::uint64_t seed, bool keeps_schedule) {
   Faults faults(job, launcher, simulation.random().below(kMostFaults + 1));
   for (Time silence{0}; simulation.violation().empty() && !launcher.all_ended();) {
     if (simulation.now() >= silence) {
-      job.server.look_for_silence();
+      job.server().look_for_silence();
       silence += milliseconds(1000);
     }
     if (simulation.step(faults.over_at() + kToTheEnd)) continue;

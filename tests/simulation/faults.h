@@ -7,10 +7,11 @@
 
 namespace lockstep::simulation {
 
-enum class FaultKind { Kill, KillAtPoint, Pause, Stop, Cut, Slow, Connection };
-constexpr std::array<const char*, 7> kFaultNames{"kill at a time",      "kill at a message", "pause",
+enum class FaultKind { Kill, KillAtPoint, Pause, Stop, Cut, Slow, Connection, LoseServer, CutServerOff };
+constexpr std::array<const char*, 9> kFaultNames{"kill at a time",      "kill at a message", "pause",
                                                  "stop until given up", "cut link",          "slow network",
-                                                 "failed connection"};
+                                                 "failed connection",   "store lost",        "store cut off"};
+constexpr std::size_t kFaultsOfProcesses = 7;  // the first ones
 
 /// Disturbs a job by what its seed chooses: some faults, often in bursts, so that they hit a recovery.
 class Faults {
@@ -23,6 +24,8 @@ class Faults {
 
  private:
   void plan_next(int left, Time delay);
+  void plan_loss_of_server(Time delay);
+  void lose_server();
   void act();
   void hit(FaultKind kind, int number);
   void lasts(Time time);

@@ -107,6 +107,10 @@ void Group::fail(int rank, const FailureCause& cause) {
   if (seat.process != nullptr) seat.process->wake(seat.park);
 }
 
+void Group::abort(int rank) {
+  fail(rank, {FailureCause::Kind::AbortedByPeer, world_.members[static_cast<std::size_t>(rank)].global_rank});
+}
+
 FailureCause Group::cause_of_leaving(int rank) const {
   const auto& failure = seats_[static_cast<std::size_t>(rank)].failure;
   if (failure) return *failure;

@@ -32,6 +32,8 @@ class Group {
   std::vector<Contribution> exchange(int rank, Process& process, Contribution mine, Time timeout);
   /// Member `rank` takes no part any more; the others fail with `cause`.
   void leave(int rank, const FailureCause& cause);
+  /// Member `rank` itself ends the group.
+  void abort(int rank);
   /// Why the group ended for member `rank`; else that it has left.
   FailureCause cause_of_leaving(int rank) const;
 

@@ -11,11 +11,8 @@ std::uint64_t state_after(std::uint64_t state, std::int64_t step, std::int64_t g
 }
 
 JobParts::JobParts(Simulation& its_simulation, const JobShape& its_shape)
-    : simulation(its_simulation),
-      shape(its_shape),
-      network(simulation),
-      server(simulation, network),
-      groups(simulation, network, points) {
+    : simulation(its_simulation), shape(its_shape), network(simulation), groups(simulation, network, points) {
+  servers.push_back(std::make_unique<SimulatedServer>(simulation, network, 0, 0));
   states.push_back(1);
   for (std::int64_t step = 0; step < shape.steps; ++step) {
     std::int64_t gradients = 0;

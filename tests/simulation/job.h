@@ -33,7 +33,8 @@ struct JobParts {
   const JobShape shape;
   Network network;
   Points points;
-  SimulatedServer server;
+  SimulatedServer& server() { return *servers.back(); }
+  std::vector<std::unique_ptr<SimulatedServer>> servers;  ///< by era
   Groups groups;
   std::vector<std::uint64_t> states;          ///< of an undisturbed training, by steps done
   int connections_to_fail = 0;                ///< of the next attempts to connect

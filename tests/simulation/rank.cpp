@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep::simulation {
 namespace {
@@ -15,15 +16,17 @@ constexpr Time kMostToConnect = milliseconds(10000);
 // Without faults a step takes 9 ms at most on one host, 13 ms on several. A change takes some looks and messages.
 constexpr Time kLongestStep = milliseconds(14);
 constexpr Time kLongestChange = milliseconds(100);
+constexpr Time kLongestMove = milliseconds(500);  // until launchers have told where the store is
+constexpr std::int64_t kMostWorldsBefore = 12;    // in a store that was lost
 
 }  // namespace
 
 Rank::Rank(JobParts& job, Process& process, Peer self, RankWorld world)
     : job_(job),
       process_(process),
-      store_(std::make_shared<SimulatedStore>(process, job.server, job.points)),
+      store_(std::make_shared<SimulatedStore>(process, job.server(), job.points)),
       member_(store_, std::move(self), std::move(world), std::chrono::duration_cast<milliseconds>(job.shape.timeout),
-              *this),
+              *this, job.server().era()),
       state_(job.states.front()),
       was_member_(!member_.world().members.empty()) {}
 
@@ -31,13 +34,14 @@ void Rank::run() {
   try {
     if (!was_member_) {
       position_ = -1;
-      store_->enter(self());
+      try_to_enter();
       asked_at_ = job_.simulation.now();
       member_.join();
       was_member_ = true;
     } else {
       connect(member_.world());
     }
+    has_begun_ = true;
     train();
     is_done_ = true;
     check_promptness();
@@ -50,16 +54,22 @@ void Rank::run() {
   }
 }
 
+void Rank::move_store(SimulatedServer& server, const std::set<int>& roll) {
+  store_->tell(server, roll);
+  if (seat_.group != nullptr) seat_.group->abort(seat_.rank);
+}
+
 void Rank::end() {
-  job_.server.end(store_->connection());
+  store_->end();
   const auto kind = has_finished_ ? FailureCause::Kind::PeerLeft : FailureCause::Kind::LostPeer;
   job_.groups.note_end(self().global_rank, {kind, self().global_rank});
 }
 
 // If nothing but kills has happened, nobody waits for a timeout.
 void Rank::check_promptness() {
-  const std::int64_t worlds = member_.world().number;
-  const Time longest = kLongestStep * job_.shape.steps + kLongestChange * worlds;
+  const std::int64_t moves = era_of(member_.world().number);
+  const std::int64_t worlds = member_.world().number - first_number_of(moves) + kMostWorldsBefore * moves;
+  const Time longest = kLongestStep * job_.shape.steps + kLongestChange * worlds + kLongestMove * moves;
   if (job_.network.allows_timeouts() || job_.simulation.now() <= longest) return;
   job_.simulation.fail(fmt::format("{} steps in {} worlds took {} ms", job_.shape.steps, worlds + 1,
                                    std::chrono::duration_cast<milliseconds>(job_.simulation.now()).count()));
@@ -85,6 +95,15 @@ void Rank::train() {
     } catch (...) {
       member_.recover(std::current_exception());
     }
+  }
+}
+
+// If the store is lost by now, the member enters the one that replaces it.
+void Rank::try_to_enter() {
+  try {
+    store_->enter(self());
+  } catch (const StoreLostError& error) {
+    job_.simulation.note([&] { return process_.name() + " cannot enter: " + error.what(); });
   }
 }
 

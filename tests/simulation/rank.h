@@ -20,12 +20,16 @@ class Rank : private WorldLinks {
 
   /// Throws Killed, and nothing else.
   void run();
+  /// The launcher tells where the job's store is now, after an earlier one was lost.
+  void move_store(SimulatedServer& server, const std::set<int>& roll);
   /// The launcher's and the other members' view of its end, in whatever way it ended.
   void end();
 
   const Peer& self() const { return member_.self(); }
   SimulatedStore& store() { return *store_; }
   bool was_member() const { return was_member_; }
+  /// It has been connected to others: from then on it survives their loss.
+  bool has_begun() const { return has_begun_; }
   /// It has the training's result.
   bool is_done() const { return is_done_; }
   /// It has left the others in order.
@@ -49,8 +53,10 @@ class Rank : private WorldLinks {
  private:
   void disconnect() override;
   void connect(const RankWorld& world) override;
+  std::optional<StoreMove> follow_store() override { return store_->follow(self()); }
   void end_process(int pid) override { killer_(pid); }
 
+  void try_to_enter();
   void train();
   void check_promptness();
   void check_world(const RankWorld& world);
@@ -79,6 +85,7 @@ class Rank : private WorldLinks {
   std::int64_t position_ = 0;
   std::uint64_t state_ = 0;
   bool was_member_ = false;
+  bool has_begun_ = false;
   bool was_overtaken_ = false;
   bool is_done_ = false;
   bool has_finished_ = false;

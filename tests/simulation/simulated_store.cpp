@@ -5,13 +5,16 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/net/store/wire.h"
+#include "lockstep/net/store_errors.h"
 #include "tests/simulation/simulation.h"
 
 namespace lockstep::simulation {
 namespace {
 
-constexpr int kServerHost = 0;
+constexpr Time kSoonestEnd = microseconds(50);  // of a connection, as a client notices it
+constexpr Time kLatestEnd = milliseconds(5);
 constexpr milliseconds kSilent{5000};
 constexpr milliseconds kBetweenPolls{1};
 
@@ -29,6 +32,10 @@ WireWriter text_fields(std::initializer_list<std::string> texts) {
   return fields;
 }
 
+[[noreturn]] void throw_lost() {
+  throw_caused(StoreLostError("the store is lost", "simulated store", "-"), {FailureCause::Kind::LostPeer, -1});
+}
+
 std::optional<std::string> optional_in(WireReader& reader) {
   if (reader.u8() == 0) return std::nullopt;
   return reader.text(KeyTable::kMaxValueBytes);
@@ -36,38 +43,55 @@ std::optional<std::string> optional_in(WireReader& reader) {
 
 }  // namespace
 
-SimulatedServer::SimulatedServer(Simulation& simulation, Network& network)
+SimulatedServer::SimulatedServer(Simulation& simulation, Network& network, int host, std::int64_t era)
     : simulation_(simulation),
       network_(network),
+      host_(host),
+      era_(era),
       service_("simulated store", [this](ConnectionId to, const auto& frame) { answer(to, frame); }) {}
 
-ConnectionId SimulatedServer::connect(const Process& process, std::function<void(const std::string&)> on_answer) {
+ConnectionId SimulatedServer::connect(const Process& process, Ear ear) {
   const ConnectionId id = next_++;
-  clients_[id] = {&process, std::move(on_answer), {}, false};
+  clients_[id] = {&process, std::move(ear), {}, false};
+  if (is_dead_) notify_end(id);
   return id;
+}
+
+void SimulatedServer::die() {
+  is_dead_ = true;
+  for (const auto& each : clients_) notify_end(each.first);
+}
+
+void SimulatedServer::notify_end(ConnectionId connection) {
+  const Time notice = simulation_.random().time(kSoonestEnd, kLatestEnd);
+  simulation_.after(notice + network_.delay(host_, clients_.at(connection).process->host()), [this, connection] {
+    const Client& client = clients_.at(connection);
+    if (!client.has_ended) client.ear.on_end();
+  });
 }
 
 void SimulatedServer::send(ConnectionId connection, const std::string& frame) {
   Client& client = clients_.at(connection);
-  const Time delay = network_.delay(client.process->host(), kServerHost);
-  simulation_.after(client.to_server.arrival(simulation_.now(), delay),
-                    [this, connection, frame] { service_.handle(connection, frame, Deadline::Clock::now()); });
+  const Time delay = network_.delay(client.process->host(), host_);
+  simulation_.after(client.to_server.arrival(simulation_.now(), delay), [this, connection, frame] {
+    if (!is_dead_) service_.handle(connection, frame, Deadline::Clock::now());
+  });
 }
 
 void SimulatedServer::end(ConnectionId connection) {
   Client& client = clients_.at(connection);
   client.has_ended = true;
-  const Time delay = network_.delay(client.process->host(), kServerHost);
+  const Time delay = network_.delay(client.process->host(), host_);
   simulation_.after(client.to_server.arrival(simulation_.now(), delay),
                     [this, connection] { service_.disconnected(connection, "connection closed"); });
 }
 
 void SimulatedServer::answer(ConnectionId connection, const std::string& frame) {
   const auto client = clients_.find(connection);
-  if (client == clients_.end() || client->second.has_ended) return;
-  simulation_.after(network_.delay(kServerHost, client->second.process->host()), [this, connection, frame] {
+  if (is_dead_ || client == clients_.end() || client->second.has_ended) return;
+  simulation_.after(network_.delay(host_, client->second.process->host()), [this, connection, frame] {
     const Client& to = clients_.at(connection);
-    if (!to.has_ended) to.on_answer(frame);
+    if (!to.has_ended && !is_dead_) to.ear.on_answer(frame);
   });
 }
 
@@ -99,10 +123,39 @@ void SimulatedServer::join(const std::vector<std::pair<ConnectionId, Peer>>& ran
 }
 
 SimulatedStore::SimulatedStore(Process& process, SimulatedServer& server, Points& points)
-    : process_(process),
-      server_(server),
-      points_(points),
-      connection_(server.connect(process, [this](const auto& frame) { take_answer(frame); })) {}
+    : process_(process), server_(&server), points_(points), connection_(server.connect(process, ear())) {}
+
+SimulatedServer::Ear SimulatedStore::ear() {
+  return {[this](const std::string& frame) { take_answer(frame); }, [this, from = server_] { lose(*from); }};
+}
+
+void SimulatedStore::lose(const SimulatedServer& server) {
+  if (&server != server_) return;
+  is_lost_ = true;
+  process_.wake(park_);
+}
+
+void SimulatedStore::tell(SimulatedServer& server, const std::set<int>& roll) {
+  if (server.era() <= server_->era() || (told_ != nullptr && server.era() <= told_->era())) return;
+  told_ = &server;
+  roll_ = roll;
+  is_lost_ = true;
+  process_.wake(park_);
+}
+
+StoreMove SimulatedStore::follow(const Peer& self) {
+  while (told_ == nullptr) {
+    park_ = process_.next_park();
+    process_.park();
+  }
+  server_->end(connection_);
+  server_ = std::exchange(told_, nullptr);
+  is_lost_ = false;
+  connection_ = server_->connect(process_, ear());
+  const StoreMove move{server_->era(), roll_, ""};
+  enter(self);
+  return move;
+}
 
 void SimulatedStore::take_answer(const std::string& frame) {
   WireReader reader(frame);
@@ -113,15 +166,17 @@ void SimulatedStore::take_answer(const std::string& frame) {
 
 std::string SimulatedStore::call(StoreOperation operation, const WireWriter& fields) {
   points_.pass(process_);
+  if (is_lost_) throw_lost();
   ++request_;
   answer_.reset();
-  server_.send(connection_, frame_of(operation, request_, fields.bytes()));
+  server_->send(connection_, frame_of(operation, request_, fields.bytes()));
   points_.pass(process_);
-  while (!answer_) {
+  while (!answer_ && !is_lost_) {
     park_ = process_.next_park();
     process_.park();
   }
   points_.pass(process_);
+  if (!answer_) throw_lost();
   const std::string frame = *answer_;
   WireReader reader(frame);
   reader.u64();
@@ -137,7 +192,12 @@ void SimulatedStore::enter(const Peer& self) {
   call(StoreOperation::Enter, fields);
 }
 
-void SimulatedStore::finish(Deadline /*deadline*/) { call(StoreOperation::Goodbye, {}); }
+void SimulatedStore::finish(Deadline /*deadline*/) {
+  try {
+    call(StoreOperation::Goodbye, {});
+  } catch (const StoreLostError&) {  // it ended before this process did
+  }
+}
 
 void SimulatedStore::set(const std::string& key, const std::string& value) {
   call(StoreOperation::Set, text_fields({key, value}));
@@ -152,7 +212,7 @@ std::optional<std::string> SimulatedStore::try_get(const std::string& key) {
   const std::string answer = call(StoreOperation::TryGet, text_fields({key}));
   WireReader reader(answer);
   std::optional<std::string> value = optional_in(reader);
-  if (value && key.find("world/") != std::string::npos) server_.note_world(key, *value);
+  if (value && key.find("world/") != std::string::npos) server_->note_world(key, *value);
   return value;
 }
 

@@ -4,22 +4,34 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "lockstep/net/server/store_service.h"
 #include "lockstep/net/store.h"
+#include "lockstep/net/worlds/store_move.h"
 #include "tests/simulation/network.h"
 
 namespace lockstep::simulation {
 
-/// The job's store: the server that the launcher has, over simulated connections.
+/// The job's store: the server that a host's launcher has, over simulated connections.
 class SimulatedServer {
  public:
-  SimulatedServer(Simulation& simulation, Network& network);
+  /// What a client gets.
+  struct Ear {
+    std::function<void(const std::string&)> on_answer;
+    std::function<void()> on_end;  ///< of the connection, by the server
+  };
 
-  /// @param on_answer  gets each answer when it arrives
-  ConnectionId connect(const Process& process, std::function<void(const std::string&)> on_answer);
+  /// @param era  how many servers of the job were lost before
+  SimulatedServer(Simulation& simulation, Network& network, int host, std::int64_t era);
+
+  int host() const { return host_; }
+  std::int64_t era() const { return era_; }
+  ConnectionId connect(const Process& process, Ear ear);
+  /// The launcher is killed: each client notices the end of its connection after a while of its own.
+  void die();
   /// A message of the client, which arrives later.
   void send(ConnectionId connection, const std::string& frame);
   /// The client's process ended: the connection ends behind all that was sent.
@@ -31,21 +43,27 @@ class SimulatedServer {
   void note_world(const std::string& key, const std::string& list);
   /// Looks for clients that are silent, as the server does each second.
   void look_for_silence();
+  /// The ranks of the job have met on an earlier server.
+  void resume() { service_.resume_generation(0); }
   /// All ranks of the first world have met: what their rendezvous does.
   void join(const std::vector<std::pair<ConnectionId, Peer>>& ranks);
 
  private:
   struct Client {
     const Process* process = nullptr;
-    std::function<void(const std::string&)> on_answer;
+    Ear ear;
     OrderedWay to_server;
     bool has_ended = false;
   };
 
   void answer(ConnectionId connection, const std::string& frame);
+  void notify_end(ConnectionId connection);
 
   Simulation& simulation_;
   Network& network_;
+  const int host_;
+  const std::int64_t era_;
+  bool is_dead_ = false;
   StoreService service_;
   std::map<ConnectionId, Client> clients_;
   std::map<std::string, std::string> worlds_;  // that processes have read
@@ -59,6 +77,12 @@ class SimulatedStore : public Store {
   SimulatedStore(Process& process, SimulatedServer& server, Points& points);
 
   ConnectionId connection() const { return connection_; }
+  /// The process has ended, and with it its connection.
+  void end() { server_->end(connection_); }
+  /// The launcher tells where the store is now; the connection to the earlier one ends.
+  void tell(SimulatedServer& server, const std::set<int>& roll);
+  /// Waits until the launcher has told it, connects, and registers.
+  StoreMove follow(const Peer& self);
   /// A new process registers itself. @throws Error  if the server refuses
   void enter(const Peer& self);
   /// The process leaves in order.
@@ -79,10 +103,16 @@ class SimulatedStore : public Store {
   std::string call(StoreOperation operation, const WireWriter& fields);
   void take_answer(const std::string& frame);
 
+  SimulatedServer::Ear ear();
+  void lose(const SimulatedServer& server);
+
   Process& process_;
-  SimulatedServer& server_;
+  SimulatedServer* server_;
   Points& points_;
   ConnectionId connection_;
+  bool is_lost_ = false;
+  SimulatedServer* told_ = nullptr;  // not followed yet; null: none
+  std::set<int> roll_;
   std::uint64_t request_ = 0;
   std::uint64_t park_ = 0;
   std::optional<std::string> answer_;

@@ -26,6 +26,7 @@
 #include "lockstep/net/store/job_store.h"
 #include "lockstep/net/store_errors.h"
 #include "lockstep/net/thread_ranks.h"
+#include "lockstep/net/worlds/moving_store.h"
 
 namespace lockstep {
 namespace {
@@ -64,7 +65,7 @@ class Rendezvous {
   }
 
   Membership run() {
-    const auto served = method_.kind == InitMethod::Kind::Env ? env_string("LOCKSTEP_STORE") : std::nullopt;
+    const auto served = is_served_by_launcher() ? env_string("LOCKSTEP_STORE") : std::nullopt;
     if (!served && request_.world_size == 1) return alone();
     if (options_.on_awaiting) options_.on_awaiting("Awaiting all nodes to join.");
     if (served) return join_at({SocketAddress::parse(*served), secret_from_environment()}, nullptr, {});
@@ -77,6 +78,9 @@ class Rendezvous {
 
  private:
   int rank() const { return request_.self.global_rank; }
+  bool is_served_by_launcher() const {
+    return method_.kind == InitMethod::Kind::Env && env_string("LOCKSTEP_STORE").has_value();
+  }
 
   // The argument precedes the init method, which precedes the environment, as in PyTorch.
   static int number(const char* variable, const char* argument, std::optional<int> given,
@@ -212,7 +216,11 @@ class Rendezvous {
     result.timeout = options_.timeout;
     result.join_timeout = options_.join_timeout;
     const std::string prefix = fmt::format("g{}.r{}/{}", request_.generation, joined.round, result.group);
-    result.store = std::make_shared<JobStore>(std::move(server), std::move(client), prefix, std::move(on_finish));
+    std::shared_ptr<Store> store = client;
+    if (const auto file = env_string("LOCKSTEP_STORE_FILE"); file && is_served_by_launcher()) {
+      store = std::make_shared<MovingStore>(std::move(client), request_, joined.round, *file);
+    }
+    result.store = std::make_shared<JobStore>(std::move(server), std::move(store), prefix, std::move(on_finish));
     return result;
   }
 

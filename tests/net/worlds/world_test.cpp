@@ -117,5 +117,17 @@ TEST(WorldAgreementTest, LetsAProcessIn) {
   EXPECT_THROW(five.wait_for_admission(Deadline::after(std::chrono::seconds(5))), Error);
 }
 
+TEST(FirstWorld, HasTheMembersOfTheNewestWorldThatAreThere) {
+  const std::vector<RankWorld> known{world_with(2, {0, 1, 2}), world_with(3, {1, 2, 7}), world_with(2, {0, 1, 2})};
+  const RankWorld first = first_world(1, known, {0, 1, 7});
+  EXPECT_EQ(ranks_of(first), (std::vector<int>{1, 7})) << "2 is not there, and the others continued without 0";
+  EXPECT_EQ(first.number, first_number_of(1));
+  EXPECT_GT(first.number, 3);
+  EXPECT_EQ(era_of(first.number + 5), 1);
+  // A world of a later store is newer, whatever its number in that store.
+  EXPECT_EQ(ranks_of(first_world(2, {world_with(9, {0, 1}), world_with(first_number_of(1), {1})}, {0, 1})),
+            std::vector<int>{1});
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -36,6 +36,10 @@ constexpr milliseconds kToConnect{10000};
 // A killed process needs milliseconds to end, or longer on busy cores.
 constexpr milliseconds kToEnd{10000};
 
+// The launchers need milliseconds for a host that has ended, and several times keep_alive for one that is silent. If
+// the job ends, they end this process.
+constexpr milliseconds kToFollow{600000};
+
 // Also waits until it has ended, because until then it holds its locks, such as that of the output folder.
 void kill_process(int pid) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -83,7 +87,11 @@ ElasticGroup::ElasticGroup(std::shared_ptr<Communicator> group, std::string engi
   claim_process();
   const Membership& membership = group_->membership();
   WorldLinks& links = *this;
-  member_ = std::make_unique<WorldMember>(store_, membership.self(), RankWorld{0, membership.peers}, timeout_, links);
+  moving_ = moving_store_below(store_);
+  const std::int64_t era = moving_ ? moving_->era() : 0;
+  const RankWorld world{first_number_of(era), membership.peers};
+  member_ = std::make_unique<WorldMember>(store_, membership.self(), world, timeout_, links, era);
+  watch_store();
 }
 
 ElasticGroup::ElasticGroup(std::string engine, milliseconds timeout) : engine_(std::move(engine)), timeout_(timeout) {
@@ -92,7 +100,41 @@ ElasticGroup::ElasticGroup(std::string engine, milliseconds timeout) : engine_(s
   JobEntrance entrance = enter_job(Deadline::after(kToConnect));
   store_ = std::move(entrance.store);
   WorldLinks& links = *this;
-  member_ = std::make_unique<WorldMember>(store_, std::move(entrance.self), RankWorld{}, timeout_, links);
+  moving_ = moving_store_below(store_);
+  const std::int64_t era = moving_ ? moving_->era() : 0;
+  member_ = std::make_unique<WorldMember>(store_, std::move(entrance.self), RankWorld{}, timeout_, links, era);
+  watch_store();
+}
+
+ElasticGroup::~ElasticGroup() {
+  if (moving_) moving_->watch_no_more();
+}
+
+void ElasticGroup::set_group(std::shared_ptr<Communicator> group) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(group_, group);
+  }
+}
+
+// The present group ends for this rank, although its members may still hear of each other: those on the lost host are
+// not told where the others meet.
+void ElasticGroup::watch_store() {
+  if (!moving_) return;
+  moving_->watch([this] {
+    std::shared_ptr<Communicator> group;
+    {
+      const std::lock_guard lock(mutex_);
+      group = group_;
+    }
+    if (group) group->abort("the host that served the job's store is lost, and another one serves it now");
+  });
+}
+
+std::optional<StoreMove> ElasticGroup::follow_store() {
+  if (!moving_) return std::nullopt;
+  log_info("the job's store is lost; waiting for the launcher's word which host serves it now");
+  return moving_->follow(Deadline::after(kToFollow));
 }
 
 void ElasticGroup::announce() const {
@@ -114,7 +156,7 @@ void ElasticGroup::connect(const RankWorld& world) {
   membership.store = std::make_shared<PrefixStore>(store_, membership.group);
   membership.timeout = timeout_;
   membership.join_timeout = std::min(timeout_, kToConnect);
-  group_ = make_communicator(world.members.size() == 1 ? "" : engine_, membership);
+  set_group(make_communicator(world.members.size() == 1 ? "" : engine_, membership));
 }
 
 void ElasticGroup::end_process(int pid) { kill_process(pid); }

@@ -3,9 +3,12 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/net/worlds/moving_store.h"
 #include "lockstep/net/worlds/world_member.h"
 
 namespace lockstep {
@@ -27,6 +30,7 @@ class ElasticGroup : private WorldLinks {
   /// Enters the job in a process that takes a lost rank's place. `join` makes it a member. @param timeout  of
   /// collectives
   ElasticGroup(std::string engine, std::chrono::milliseconds timeout);
+  ~ElasticGroup();
   ElasticGroup(const ElasticGroup&) = delete;
   ElasticGroup& operator=(const ElasticGroup&) = delete;
 
@@ -58,16 +62,21 @@ class ElasticGroup : private WorldLinks {
   void leave() { member_->leave(); }
 
  private:
-  void disconnect() override { group_.reset(); }
+  void disconnect() override { set_group(nullptr); }
   void connect(const RankWorld& world) override;
+  std::optional<StoreMove> follow_store() override;
   void end_process(int pid) override;
+  void watch_store();
+  void set_group(std::shared_ptr<Communicator> group);
   void use_group() const;
 
   std::string engine_;
   std::chrono::milliseconds timeout_;
   std::shared_ptr<Store> store_;  // of the job's ranks
   std::unique_ptr<WorldMember> member_;
+  std::mutex mutex_;  // of group_, as another thread sees it
   std::shared_ptr<Communicator> group_;
+  std::shared_ptr<MovingStore> moving_;  // below store_; null if the store does not move. Ends before the others
 };
 
 }  // namespace lockstep

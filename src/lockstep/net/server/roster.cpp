@@ -158,6 +158,11 @@ JoinOutcome Roster::enter(RequestId id, std::int64_t generation, const Peer& sel
   return outcome;
 }
 
+void Roster::resume(std::int64_t generation) {
+  int& rounds = generations_[generation].rounds;
+  rounds = std::max(rounds, 1);
+}
+
 JoinOutcome Roster::complete(std::int64_t generation) {
   JoinOutcome outcome;
   outcome.kind = JoinOutcome::Kind::Complete;

@@ -45,6 +45,8 @@ class Roster {
   /// Adds a process to the newest round that is complete, under a rank of its own that may be beyond the world's size:
   /// it wants to take the place of a lost rank, if the others let it. Does not wait.
   JoinOutcome enter(RequestId id, std::int64_t generation, const Peer& self);
+  /// The ranks of `generation` have met on another server, which is lost.
+  void resume(std::int64_t generation);
   /// The waiting member that made request `id` gives up, and with it all members of its round.
   JoinOutcome give_up(RequestId id);
   /// Removes the member of `connection`, if there is one. Its rank may be claimed again.

@@ -106,6 +106,11 @@ class StoreServer::Implementation {
     service_.mark_lost(generation, lost);
   }
 
+  void resume_generation(std::int64_t generation) {
+    const std::lock_guard lock(mutex_);
+    service_.resume_generation(generation);
+  }
+
   void forget_generations_before(std::int64_t generation) {
     const std::lock_guard lock(mutex_);
     service_.forget_generations_before(generation);
@@ -294,6 +299,7 @@ std::vector<LostRank> StoreServer::lost_ranks() const { return implementation_->
 void StoreServer::mark_lost(std::int64_t generation, const LostRank& lost) {
   implementation_->mark_lost(generation, lost);
 }
+void StoreServer::resume_generation(std::int64_t generation) { implementation_->resume_generation(generation); }
 void StoreServer::forget_generations_before(std::int64_t generation) {
   implementation_->forget_generations_before(generation);
 }

@@ -51,6 +51,8 @@ class StoreServer {
   /// ended sooner and better than the socket does. If the rank is already on the list, its cause is replaced.
   void mark_lost(std::int64_t generation, const LostRank& lost);
 
+  /// The ranks of `generation` have met on another server, which is lost: each may enter here (StoreClient::enter).
+  void resume_generation(std::int64_t generation);
   /// Removes what the ranks of earlier generations left in the store.
   void forget_generations_before(std::int64_t generation);
 

@@ -213,6 +213,11 @@ void StoreService::forget_generations_before(std::int64_t generation) {
   forgotten_before_ = std::max(forgotten_before_, generation);
 }
 
+void StoreService::resume_generation(std::int64_t generation) {
+  newest_generation_ = std::max(newest_generation_, generation);
+  roster_.resume(generation);
+}
+
 void StoreService::check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit) {
   for (const Wills::Will& will : wills_.take_silent(now)) {
     carry_out(will, fmt::format("{}{:.1f} s", kNotHeardOf, std::chrono::duration<double>(will.limit).count()));

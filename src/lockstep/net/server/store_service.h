@@ -43,6 +43,8 @@ class StoreService {
 
   std::vector<LostRank> lost_ranks() const { return lost_.of(newest_generation_); }
   void mark_lost(std::int64_t generation, const LostRank& lost);
+  /// The ranks of `generation` have met on another server, which is lost: each may enter here.
+  void resume_generation(std::int64_t generation);
   /// Removes what ranks of earlier generations left: keys and lost ranks.
   void forget_generations_before(std::int64_t generation);
   /// How many requests were handled, heartbeats included. From any thread.

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-JobStore::JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<StoreClient> client, const std::string& prefix,
+JobStore::JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<Store> client, const std::string& prefix,
                    std::function<void()> on_finish)
     : PrefixStore(std::move(client), prefix), server_(std::move(server)), on_finish_(std::move(on_finish)) {}
 

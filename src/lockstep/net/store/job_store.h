@@ -6,7 +6,6 @@
 
 #include "lockstep/net/server/store_server.h"
 #include "lockstep/net/store/prefix_store.h"
-#include "lockstep/net/store/store_client.h"
 
 namespace lockstep {
 
@@ -14,8 +13,9 @@ namespace lockstep {
 class JobStore : public PrefixStore {
  public:
   /// @param server  null if another process serves
+  /// @param client  a StoreClient, or a store above it
   /// @param on_finish  called at the end of `finish`; must not throw. May be empty
-  JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<StoreClient> client, const std::string& prefix,
+  JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<Store> client, const std::string& prefix,
            std::function<void()> on_finish);
 
   /// Says goodbye. If this rank serves, waits until all others have left or are lost, or until the deadline passes.

@@ -83,6 +83,14 @@ void RequestChannel::close(const std::string& reason) {
   wake();
 }
 
+void RequestChannel::abandon(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    fail_lost(reason);
+  }
+  wake();
+}
+
 bool RequestChannel::usable() {
   const std::lock_guard lock(mutex_);
   return closed_.empty();

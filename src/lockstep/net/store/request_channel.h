@@ -49,6 +49,8 @@ class RequestChannel {
 
   /// Ends the connection: from now on calls fail with `reason`.
   void close(const std::string& reason);
+  /// Ends the connection as if it were lost.
+  void abandon(const std::string& reason);
   bool usable();
 
  private:

@@ -202,6 +202,8 @@ std::vector<LostRank> StoreClient::lost_ranks() {
   return lost;
 }
 
+void StoreClient::abandon(const std::string& reason) { implementation_->channel().abandon(reason); }
+
 void StoreClient::finish(Deadline deadline) {
   RequestChannel& channel = implementation_->channel();
   if (!channel.usable()) return;

@@ -88,6 +88,8 @@ class StoreClient : public Store, public KeyedStore {
   std::int64_t num_keys() override;
   /// Lost ranks of the group that this client joined; empty before `join`.
   std::vector<LostRank> lost_ranks() override;
+  /// Ends the connection as if it were lost, for `reason`: calls throw StoreLostError, those that wait now, too.
+  void abandon(const std::string& reason);
   /// Says goodbye and closes the connection. Later calls throw.
   void finish(Deadline deadline) override;
   std::string job_key() const override;

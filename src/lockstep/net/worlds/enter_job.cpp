@@ -12,6 +12,7 @@
 #include "lockstep/net/secret.h"
 #include "lockstep/net/store/job_store.h"
 #include "lockstep/net/store/store_client.h"
+#include "lockstep/net/worlds/moving_store.h"
 
 namespace lockstep {
 
@@ -33,12 +34,17 @@ JobEntrance enter_job(Deadline deadline) {
   request.self.local_rank = static_cast<int>(env_int("LOCAL_RANK").value_or(0));
   StoreClientOptions options;
   options.where = fmt::format("rank {} of the job on {}", *member, request.self.host);
-  auto client =
-      std::make_shared<StoreClient>(SocketAddress::parse(*address), secret_from_environment(), deadline, options);
+  // The store may have moved since this process was started.
+  const auto file = env_string("LOCKSTEP_STORE_FILE");
+  const auto newest = file ? read_store_move(*file) : std::nullopt;
+  auto client = std::make_shared<StoreClient>(SocketAddress::parse(newest ? newest->address : *address),
+                                              secret_from_environment(), deadline, options);
   const JoinResult entered = client->enter(request, deadline);
   record_failures_as(request.self.global_rank);
   const std::string prefix = fmt::format("g{}.r{}/default", request.generation, entered.round);
-  return {request.self, std::make_shared<JobStore>(nullptr, std::move(client), prefix, nullptr)};
+  std::shared_ptr<Store> store = client;
+  if (file) store = std::make_shared<MovingStore>(std::move(client), request, entered.round, *file);
+  return {request.self, std::make_shared<JobStore>(nullptr, std::move(store), prefix, nullptr)};
 }
 
 }  // namespace lockstep

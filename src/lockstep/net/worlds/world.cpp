@@ -62,4 +62,14 @@ WorldStep next_step(const WorldView& view) {
   return step;
 }
 
+RankWorld first_world(std::int64_t era, const std::vector<RankWorld>& known, const std::set<int>& here) {
+  const auto older = [](const RankWorld& a, const RankWorld& b) { return a.number < b.number; };
+  RankWorld first;
+  first.number = first_number_of(era);
+  for (const Peer& peer : std::max_element(known.begin(), known.end(), older)->members) {
+    if (here.count(peer.global_rank) != 0) first.members.push_back(peer);
+  }
+  return first;
+}
+
 }  // namespace lockstep

@@ -21,6 +21,12 @@ struct RankWorld {
   int rank_of(int global_rank) const;
 };
 
+/// Numbers of worlds that are agreed on in the store that replaced `era` earlier ones, each of which was lost with its
+/// host, begin here: so they are greater than all that were agreed on in those.
+constexpr std::int64_t first_number_of(std::int64_t era) { return era << 32; }
+/// How many stores were lost before the one in which a world was agreed on.
+constexpr std::int64_t era_of(std::int64_t number) { return number >> 32; }
+
 std::string encode(const RankWorld& world);
 /// @throws Error  if `text` is not the text of a world
 RankWorld decode_world(const std::string& text);
@@ -49,5 +55,11 @@ struct WorldStep {
 /// One step of the agreement on the next world. The first proposal that is stored counts for all members, so a proposal
 /// need not be the best one: a member that is found to be gone later leads to one more world.
 WorldStep next_step(const WorldView& view);
+
+/// The first world in a new store: the members of the newest world that processes know, as far as these are there. One
+/// of them has the newest state, because a world's members are in it until there is a newer one.
+/// @param known  the worlds of those that are there, at least one
+/// @param here   the processes that are there
+RankWorld first_world(std::int64_t era, const std::vector<RankWorld>& known, const std::set<int>& here);
 
 }  // namespace lockstep

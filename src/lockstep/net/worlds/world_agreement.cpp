@@ -29,6 +29,7 @@ std::string world_key(std::int64_t number) { return fmt::format("world/{}", numb
 std::string ready_key(const RankWorld& world, int global_rank) {
   return fmt::format("ready/{}/{}", world.number, global_rank);
 }
+std::string here_key(int global_rank) { return fmt::format("here/{}", global_rank); }
 std::string request_key(std::int64_t number) { return fmt::format("ask/{}", number); }
 
 std::string text_of(const Peer& peer) {
@@ -53,6 +54,11 @@ void wait_briefly(Store& store, const std::vector<std::string>& keys, millisecon
 
 std::string where_of(const Peer& self) {
   return fmt::format("rank {} of the job, process {} on {}", self.global_rank, self.pid, self.host);
+}
+
+[[noreturn]] void throw_left_out(const Peer& self) {
+  throw Error("the other ranks continue without this one: it was not heard of for longer than the timeout",
+              where_of(self), "raise the timeout (ddp_timeout) if ranks may stand still for so long");
 }
 
 }  // namespace
@@ -92,8 +98,7 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
     const WorldStep step = next_step(view);
     if (step.kind == WorldStep::Kind::Adopt) {
       if (step.world.rank_of(self_.global_rank) >= 0) return step.world;
-      throw Error("the other ranks continue without this one: it was not heard of for longer than the timeout",
-                  where_of(self_), "raise the timeout (ddp_timeout) if ranks may stand still for so long");
+      throw_left_out(self_);
     }
     if (step.kind == WorldStep::Kind::Propose) {
       store_->compare_set(world_key(step.world.number), "", encode(step.world));
@@ -105,6 +110,59 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
     }
     std::this_thread::sleep_for(kLook);
   }
+}
+
+void WorldAgreement::begin_era(std::int64_t era) {
+  era_ = era;
+  settled_ = 0;
+  given_up_.clear();  // who arrives is there
+}
+
+RankWorld WorldAgreement::call_roll(const RankWorld& current, const std::set<int>& roll, Deadline deadline,
+                                    std::vector<Peer>& late) {
+  store_->set(here_key(self_.global_rank), encode(current));
+  std::set<int> all = roll;
+  all.insert(self_.global_rank);
+  const std::vector<int> numbers(all.begin(), all.end());
+  std::vector<std::string> keys{world_key(first_number_of(era_))};
+  for (const int number : numbers) keys.push_back(here_key(number));
+  for (;;) {
+    const bool is_last = deadline.passed();  // looked at first: this process may stand still at any place
+    const auto values = store_->try_get_all(keys);
+    const std::vector<std::optional<std::string>> told(values.begin() + 1, values.end());
+    std::set<int> gone = this->gone();
+    std::set<int> missing;
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      if (!told[i] && gone.count(numbers[i]) == 0) missing.insert(numbers[i]);
+    }
+    if (values.front()) {
+      RankWorld first = decode_world(*values.front());
+      if (first.rank_of(self_.global_rank) < 0) throw_left_out(self_);
+      for (const Peer& peer : current.members) {
+        if (missing.count(peer.global_rank) != 0) late.push_back(peer);
+      }
+      return first;
+    }
+    if (missing.empty() || is_last) {
+      propose_first(told, numbers, gone);
+      continue;
+    }
+    wait_briefly(*store_, keys, std::min(kLookWhileMeeting, deadline.remaining()));
+  }
+}
+
+// A process at the door tells no world, and may be in one that others know.
+void WorldAgreement::propose_first(const std::vector<std::optional<std::string>>& told, const std::vector<int>& numbers,
+                                   const std::set<int>& gone) {
+  std::vector<RankWorld> known;
+  std::set<int> here;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    if (!told[i] || gone.count(numbers[i]) != 0) continue;
+    here.insert(numbers[i]);
+    if (!told[i]->empty()) known.push_back(decode_world(*told[i]));
+  }
+  const RankWorld first = first_world(era_, known, here);
+  store_->compare_set(world_key(first.number), "", encode(first));
 }
 
 WorldMeeting WorldAgreement::meet(const RankWorld& world, Deadline deadline) {
@@ -162,7 +220,9 @@ bool WorldAgreement::someone_waits(const RankWorld& current) {
 RankWorld WorldAgreement::wait_for_admission(Deadline deadline) {
   const std::int64_t number = store_->add(kAsked, 1);
   store_->set(request_key(number), text_of(self_));
-  for (std::int64_t world = 1;;) {
+  // Those who survive a lost store wait until this process is there, too: they may have let it in before.
+  if (era_ > 0) store_->set(here_key(self_.global_rank), "");
+  for (std::int64_t world = first_number_of(era_) + (era_ > 0 ? 0 : 1);;) {
     if (const auto text = store_->try_get(world_key(world))) {
       RankWorld found = decode_world(*text);
       if (found.rank_of(self_.global_rank) >= 0) return found;

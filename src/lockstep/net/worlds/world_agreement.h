@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +32,12 @@ class WorldAgreement {
   /// @throws TimeoutError  if nothing has changed by the deadline
   /// @throws Error  if the other members continue without this process
   RankWorld next(const RankWorld& current, bool must_change, bool admits, Deadline deadline);
+  /// From now on this process agrees in another store.
+  void begin_era(std::int64_t era);
+  /// The first world in a new store. All on the roll tell their worlds; once all are there that are not gone, each of
+  /// them can propose the same. Those of `current` that were not there in time are added to `late`.
+  /// @throws Error  if the others continue without this process
+  RankWorld call_roll(const RankWorld& current, const std::set<int>& roll, Deadline deadline, std::vector<Peer>& late);
   /// Reports that this process is ready to connect `world`, and waits for its other members.
   WorldMeeting meet(const RankWorld& world, Deadline deadline);
 
@@ -56,10 +63,13 @@ class WorldAgreement {
  private:
   std::set<int> gone();
   std::vector<Peer> waiting(const RankWorld& current, std::int64_t asked);
+  void propose_first(const std::vector<std::optional<std::string>>& told, const std::vector<int>& numbers,
+                     const std::set<int>& gone);
   std::int64_t asked();
 
   std::shared_ptr<Store> store_;
   Peer self_;
+  std::int64_t era_ = 0;
   std::set<int> given_up_;
   int most_ = 0;              // members; 0: any number
   std::int64_t settled_ = 0;  // requests to join that need no answer any more

@@ -1,13 +1,14 @@
 #include "lockstep/net/worlds/world_member.h"
 
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/net/store/prefix_store.h"
 #include "lockstep/net/store/store_protocol.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 namespace {
@@ -21,7 +22,7 @@ constexpr milliseconds kBetweenLooks{50};
 bool may_be_lost_rank(const std::exception& error) {
   const FailureCause* const cause = cause_of(error);
   if (cause == nullptr) return false;
-  return cause->is_consequence() || (cause->kind == FailureCause::Kind::Timeout && cause->rank >= 0);
+  return cause->is_consequence() || cause->kind == FailureCause::Kind::Timeout;
 }
 
 }  // namespace
@@ -35,12 +36,14 @@ void require_lost_rank(const std::exception_ptr& failure) {
 }
 
 WorldMember::WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, milliseconds timeout,
-                         WorldLinks& links)
+                         WorldLinks& links, std::int64_t era)
     : self_(std::move(self)),
       agreement_(std::make_shared<PrefixStore>(std::move(store), "worlds"), self_),
       world_(std::move(world)),
       timeout_(timeout),
-      links_(links) {}
+      links_(links) {
+  agreement_.begin_era(era);
+}
 
 // @return  false if the members have changed, or one of them is lost
 bool WorldMember::connect() {
@@ -73,7 +76,41 @@ void WorldMember::form(RankWorld next) {
   agreement_.heard_of(world_);
 }
 
-void WorldMember::join() { form(agreement_.wait_for_admission(Deadline::never())); }
+// Called while a StoreLostError is handled.
+void WorldMember::follow_store() {
+  for (;;) {
+    links_.disconnect();
+    std::optional<StoreMove> move;
+    try {
+      move = links_.follow_store();
+      if (move) return form(first_in_new_store(*move));
+    } catch (const StoreLostError& error) {
+      log_info("the store that was to replace the job's store is lost, too: {}", error.happened());
+      continue;
+    }
+    throw;
+  }
+}
+
+RankWorld WorldMember::first_in_new_store(const StoreMove& move) {
+  agreement_.begin_era(move.era);
+  if (world_.members.empty()) return agreement_.wait_for_admission(Deadline::never());
+  std::vector<Peer> late;
+  RankWorld first = agreement_.call_roll(world_, move.roll, Deadline::after(timeout_), late);
+  for (const Peer& each : late) {
+    log_info("{} did not arrive at the store that replaces the lost one, and is given up", describe(each));
+    give_up(each.global_rank);
+  }
+  return first;
+}
+
+void WorldMember::join() {
+  try {
+    form(agreement_.wait_for_admission(Deadline::never()));
+  } catch (const StoreLostError&) {
+    follow_store();
+  }
+}
 
 // A rank that stands still may wake up at any time. On this host it is ended, so that the launcher can replace it; on
 // another one it finds that the others have continued without it.
@@ -86,24 +123,31 @@ void WorldMember::give_up(int global_rank) {
 }
 
 void WorldMember::recover(const std::exception_ptr& failure) {
+  try {
+    form(after(failure));
+  } catch (const StoreLostError&) {
+    follow_store();
+  }
+}
+
+// The next world after a call of the present group has failed.
+RankWorld WorldMember::after(const std::exception_ptr& failure) {
   Deadline until = Deadline::after(kUntilTheStoreKnows);
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
     if (!may_be_lost_rank(error)) throw;
     const FailureCause cause = *cause_of(error);
-    if (cause.kind == FailureCause::Kind::Timeout) give_up(cause.rank);
+    if (cause.kind == FailureCause::Kind::Timeout && cause.rank >= 0) give_up(cause.rank);
     // A rank that failed by itself may live for a while. One that failed because of a lost rank knew of it by the
     // store.
     if (cause.kind == FailureCause::Kind::AbortedByPeer) until = Deadline::after(milliseconds(0));
   }
-  std::optional<RankWorld> next;
   try {
-    next = agreement_.next(world_, false, false, until);
+    return agreement_.next(world_, false, false, until);
   } catch (const TimeoutError&) {
     std::rethrow_exception(failure);
   }
-  form(std::move(*next));
 }
 
 bool WorldMember::someone_waits() {
@@ -113,6 +157,28 @@ bool WorldMember::someone_waits() {
   return agreement_.someone_waits(world_);
 }
 
-void WorldMember::admit() { form(agreement_.next(world_, true, true, Deadline::after(kUntilTheStoreKnows))); }
+void WorldMember::admit() {
+  try {
+    form(agreement_.next(world_, true, true, Deadline::after(kUntilTheStoreKnows)));
+  } catch (const StoreLostError&) {
+    follow_store();
+  }
+}
+
+void WorldMember::close() {
+  try {
+    agreement_.close();
+  } catch (const StoreLostError& error) {
+    log_info("the end of the training is not stored: {}", error.happened());
+  }
+}
+
+void WorldMember::leave() {
+  try {
+    agreement_.leave();
+  } catch (const StoreLostError& error) {
+    log_info("the end of this rank is not stored: {}", error.happened());
+  }
+}
 
 }  // namespace lockstep

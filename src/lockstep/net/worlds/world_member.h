@@ -3,7 +3,9 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 
+#include "lockstep/net/worlds/store_move.h"
 #include "lockstep/net/worlds/world_agreement.h"
 
 namespace lockstep {
@@ -21,6 +23,10 @@ class WorldLinks {
   /// Connects to the others of `world`, all of which are ready to. @throws Error  if that fails, with the cause of a
   /// lost rank or as a TimeoutError if the others may try again
   virtual void connect(const RankWorld& world) = 0;
+  /// Connects to the store that replaces the job's store, which is lost: waits until the launcher knows it.
+  /// @return  nothing if this job's store is never replaced
+  /// @throws StoreLostError  if the new one is lost, too; Error  if there is none in time
+  virtual std::optional<StoreMove> follow_store() = 0;
   /// Ends a process of this host that was not heard of, so that the launcher can replace it.
   virtual void end_process(int pid) = 0;
 };
@@ -33,8 +39,9 @@ class WorldMember {
   /// @param world    that this process is in; without members if it has not joined yet
   /// @param timeout  of collectives
   /// @param links    outlives this object
+  /// @param era      how many stores of the job were lost before `store`
   WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, std::chrono::milliseconds timeout,
-              WorldLinks& links);
+              WorldLinks& links, std::int64_t era = 0);
 
   const RankWorld& world() const { return world_; }
   const Peer& self() const { return self_; }
@@ -43,7 +50,7 @@ class WorldMember {
   /// @throws Error  if they need no more ranks
   void join();
   /// Connects those that are left after `failure`, with which a call of the present group ended. Throws `failure`
-  /// itself if no rank is lost.
+  /// itself if no rank is lost. If the store is lost, too, those that are left meet in the one that replaces it.
   void recover(const std::exception_ptr& failure);
   /// Lets those who wait in, and connects to them. All members call it at the same place of their work.
   void admit();
@@ -52,13 +59,17 @@ class WorldMember {
   bool someone_waits();
   /// As WorldAgreement::limit.
   void limit(int most) { agreement_.limit(most); }
-  /// No more processes are needed. Any member may call it.
-  void close() { agreement_.close(); }
+  /// No more processes are needed. Any member may call it. If the store is lost, the launchers know it by the ends of
+  /// the members.
+  void close();
   /// This process has all that it needs of the others.
-  void leave() { agreement_.leave(); }
+  void leave();
 
  private:
+  RankWorld after(const std::exception_ptr& failure);
   void form(RankWorld next);
+  void follow_store();
+  RankWorld first_in_new_store(const StoreMove& move);
   bool connect();
   void give_up(int global_rank);
 
