@@ -62,6 +62,18 @@ class CoordinatorJob {
     report.restarts = restarts;
     take(report);
   }
+  /// The same with ranks that survive the loss of others.
+  void resume_surviving(const std::string& id, std::int64_t generation, HostReport::Ranks ranks) {
+    HostReport report;
+    report.kind = Report::Resumes;
+    report.host = id;
+    report.entry = like(id);
+    report.generation = generation;
+    report.runs = true;
+    report.ranks = std::move(ranks);
+    report.ranks.survive = true;
+    take(report);
+  }
   void say(const std::string& host, Report kind, const std::string& text = {}, bool blames = false) {
     say_of(world_.generation, host, kind, text, blames);
   }
@@ -91,7 +103,7 @@ class CoordinatorJob {
   /// What a host was told of others since the last call, each with a line's
   /// end.
   std::string notes(const std::string& host) { return std::exchange(notes_[host], {}); }
-  /// The processes that were lost with their hosts since the last call.
+  /// The processes that were lost, with their hosts or on them, since the last call.
   std::vector<int> lost_members() { return std::exchange(lost_members_, {}); }
   void make_slow(const std::string& host) { slow_ = host; }
 
@@ -106,7 +118,7 @@ class CoordinatorJob {
     return text;
   }
   void collect() {
-    for (const Coordinator::LostHost& lost : coordinator_.take_lost_hosts()) {
+    for (const Coordinator::LostMembers& lost : coordinator_.take_lost()) {
       lost_members_.insert(lost_members_.end(), lost.members.begin(), lost.members.end());
     }
     for (auto& [host, order] : coordinator_.take_orders()) {
@@ -116,6 +128,10 @@ class CoordinatorJob {
       }
       last_[host] = order;
       if (order.kind == Order::Begin && order.world.first_member < 0) {
+        world_ = order.world;
+        runs_ = true;
+      }
+      if (order.kind == Order::GoOn) {
         world_ = order.world;
         runs_ = true;
       }

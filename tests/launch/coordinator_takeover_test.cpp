@@ -101,6 +101,82 @@ TEST(CoordinatorTakeover, DoesNotAwaitAHostThatIsLostMeanwhile) {
   EXPECT_EQ(job.running(), "ac");
 }
 
+// A host's ranks that survive others, as it reports them.
+HostReport::Ranks ranks_of(const std::vector<int>& members, int next_member) {
+  HostReport::Ranks ranks;
+  ranks.members = members;
+  ranks.next_member = next_member;
+  return ranks;
+}
+
+TEST(CoordinatorTakeover, LetsRanksContinueThatSurviveOthers) {
+  CoordinatorJob job = taken_over(3, 1);
+  job.resume_surviving("a", 4, ranks_of({2, 3}, 6));
+  job.resume_surviving("b", 4, ranks_of({4}, 9));
+  EXPECT_EQ(job.running(), "") << "c may come";
+  job.say_of(4, "b", Report::Gone, "killed");
+  job.resume_surviving("c", 4, ranks_of({7}, 8));
+  EXPECT_EQ(job.running(), "abc");
+  for (const char* host : {"a", "b", "c"}) {
+    const HostOrder& order = job.last(host);
+    EXPECT_EQ(order.kind, Order::GoOn);
+    EXPECT_EQ(order.world.generation, 4) << "the world is the same";
+    EXPECT_EQ(order.world.era, 1);
+    EXPECT_EQ(order.members, (std::vector<int>{2, 3, 4, 7}));
+    EXPECT_EQ(order.text, "host host-z is lost; the ranks of the other hosts continue");
+  }
+  EXPECT_EQ(job.lost_members().size(), 1U) << "the process that has ended meanwhile";
+  // A host that comes joins them, under numbers that no process has had.
+  job.join("d");
+  EXPECT_EQ(job.last("d").world.first_member, 9);
+  EXPECT_EQ(job.last("d").world.era, 1);
+}
+
+TEST(CoordinatorTakeover, StartsAllRanksAgainIfThoseOfOneHostDoNotSurvive) {
+  CoordinatorJob job = taken_over(2, 1);
+  job.resume_surviving("a", 4, ranks_of({0}, 2));
+  job.resume("b", 4, true);
+  EXPECT_EQ(job.running(), "ab");
+  EXPECT_EQ(job.world().generation, 5);
+}
+
+TEST(CoordinatorTakeover, StartsAllRanksAgainIfNoneIsLeft) {
+  CoordinatorJob job = taken_over(1, 1);
+  HostReport::Ranks none = ranks_of({}, 2);
+  none.bereft = true;
+  job.resume_surviving("a", 4, none);
+  EXPECT_EQ(job.world().generation, 5);
+}
+
+TEST(CoordinatorTakeover, GrantsWhatTheLostHostDidNotGrant) {
+  CoordinatorJob job = taken_over(2, 1, 2);  // of which one restart is used
+  HostReport::Ranks asks = ranks_of({1}, 3);
+  asks.asked = 1;
+  job.resume_surviving("a", 4, asks);
+  job.resume_surviving("b", 4, asks);
+  EXPECT_EQ(job.last("a").kind, Order::Member);
+  EXPECT_EQ(job.last("a").member, 3);
+  EXPECT_EQ(job.last("b").member, -1) << "no restart is left";
+}
+
+TEST(CoordinatorTakeover, CountsHowOftenTheStoreHasMoved) {
+  CoordinatorJob job = taken_over(2, 1);
+  job.resume_surviving("a", 4, ranks_of({1}, 3));
+  HostReport::Ranks later = ranks_of({2}, 3);
+  later.era = 2;  // only b has heard of the second one
+  job.resume_surviving("b", 4, later);
+  EXPECT_EQ(job.last("a").world.era, 3);
+}
+
+TEST(CoordinatorTakeover, EndsWellIfTheRanksOfAllHostsHaveSucceeded) {
+  CoordinatorJob job = taken_over(1, 1);
+  HostReport::Ranks done = ranks_of({}, 2);
+  done.succeeded = true;
+  job.resume_surviving("a", 4, done);
+  EXPECT_EQ(job.last("a").kind, Order::End);
+  EXPECT_TRUE(job.last("a").success);
+}
+
 TEST(CoordinatorTakeover, SendsHostsThatBeginElsewhereToTheJob) {
   CoordinatorJob job(2, 3);
   job.join("a");

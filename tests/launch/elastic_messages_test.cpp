@@ -29,14 +29,25 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   resumed.runs = true;
   resumed.restarts = 3;
   resumed.entry.standby = "tcp:10.0.0.2:1234";
+  resumed.ranks = {2, true, true, true, 9, 1, {3, 8}};
   const HostReport back = parse_report(to_text(resumed));
   EXPECT_TRUE(back.runs);
   EXPECT_EQ(back.restarts, 3);
   EXPECT_EQ(back.entry.standby, "tcp:10.0.0.2:1234");
+  EXPECT_EQ(back.ranks.era, 2);
+  EXPECT_TRUE(back.ranks.survive && back.ranks.bereft && back.ranks.succeeded);
+  EXPECT_EQ(back.ranks.next_member, 9);
+  EXPECT_EQ(back.ranks.asked, 1);
+  EXPECT_EQ(back.ranks.members, (std::vector<int>{3, 8}));
+
+  HostReport gone;
+  gone.kind = HostReport::Kind::Gone;
+  gone.member = 8;
+  EXPECT_EQ(parse_report(to_text(gone)).member, 8);
 
   HostOrder order;
   order.kind = HostOrder::Kind::Begin;
-  order.world = {4, 1, {{"ab12", "host-a", 2, ""}, {"cd34", "host-b", 3, "tcp:10.0.0.2:1234"}}, 29511, 7};
+  order.world = {4, 1, {{"ab12", "host-a", 2, ""}, {"cd34", "host-b", 3, "tcp:10.0.0.2:1234"}}, 29511, 7, 2, 9};
   const HostOrder begin = parse_order(to_text(order));
   EXPECT_EQ(begin.world.generation, 4);
   EXPECT_EQ(begin.world.restarts, 1);
@@ -46,6 +57,12 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   EXPECT_EQ(begin.world.hosts[1].local_ranks, 3);
   EXPECT_EQ(begin.world.hosts[1].standby, "tcp:10.0.0.2:1234");
   EXPECT_EQ(begin.world.first_member, 7);
+  EXPECT_EQ(begin.world.era, 2);
+  EXPECT_EQ(begin.world.next_member, 9);
+  order.kind = HostOrder::Kind::GoOn;
+  order.members = {3, 8};
+  EXPECT_EQ(parse_order(to_text(order)).world.era, 2);
+  EXPECT_EQ(parse_order(to_text(order)).members, (std::vector<int>{3, 8}));
   order.kind = HostOrder::Kind::Note;
   EXPECT_EQ(parse_order(to_text(order)).world.hosts.size(), 2U);
 

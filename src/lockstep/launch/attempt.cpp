@@ -115,12 +115,14 @@ void Attempt::replace(const RankEnd& end, int member) {
   try {
     ranks_.replace(end, member);
   } catch (const Error& error) {
+    nodes_.mark_lost(member, "it could not be started");
     log_warning("no process takes the place of rank {}: {}", end.rank, error.happened());
   }
 }
 
 void Attempt::take_end(const RankEnd& last) {
   const RankEnd end = last;  // a process that takes its place may end at once, too
+  if (end.status.success()) nodes_.note_success(end.member);
   if (!end.status.success() && !end.was_asked) {
     nodes_.mark_lost(end.member, end.status.describe());
     if (is_survived(end)) {

@@ -67,6 +67,7 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
     place.max_restarts = plan.max_restarts;
     place.run_id = plan.run_id;
     place.store = nodes.store_address();
+    place.store_file = nodes.store_file();
     place.secret = nodes.secret();
     place.collective_timeout_s = plan.collective_timeout_s;
     place.trace_file = plan.trace_file;
@@ -143,7 +144,7 @@ int run_job(const LaunchPlan& plan) {
     err.write("lockstep run: logs in " + folder.log_path() + "\n");
   const std::unique_ptr<NodeGroup> nodes = [&] {
     const SignalsLetThrough interruptible;
-    return make_node_group(plan, folder.socket_path());
+    return make_node_group(plan, folder);
   }();
   const long killed_before = count_out_of_memory_kills();
   const WrittenTrace trace(plan.trace_file);

@@ -18,6 +18,8 @@ class JobFolder {
   const std::string& private_path() const { return private_path_; }
   const std::string& log_path() const { return log_path_; }  ///< empty if no logs are wanted
   std::string socket_path() const { return private_path_ + "/store"; }
+  /// Tells the ranks where the store is once it has moved.
+  std::string store_file() const { return private_path_ + "/store-now"; }
 
   /// "attempt_<attempt>/<local_rank>" in the log folder, in torchrun's naming, or in the private folder; created if
   /// missing.

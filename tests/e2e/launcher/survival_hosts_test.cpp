@@ -60,6 +60,26 @@ class SurvivingHosts : public ::testing::Test {
     EXPECT_NE(bits, "none");
     EXPECT_EQ(bits_of(ends), bits);
   }
+  // A launcher that begins where the job was served, after the host that served it was lost.
+  Program again(const Words& events, const std::string& nnodes = "1:2", Words more = {}) const {
+    more.emplace_back("--rdzv-conf=last_call_timeout=60");
+    Program host = elastic(nnodes, events, more);
+    expect(host, "the job runs already, and is served at tcp:127.0.0.1:");
+    expect(host, "this host joins the running ranks of another host");
+    return host;
+  }
+  // The ranks of the first one were not started again, and the result is the undisturbed one.
+  static void expect_survived(const Program& host, const Program& joined) {
+    const ProgramEnd end = end_of(host);
+    EXPECT_FALSE(has(end.err, "the ranks start: ")) << "no rank was started again: " << end.err;
+    expect_undisturbed({end, end_of(joined)});
+  }
+  static bool wait_for_two(const Program& host, const std::string& text) {
+    while (host->err().find(text) == host->err().rfind(text)) {
+      if (!host->wait_for_more(soon())) return false;
+    }
+    return true;
+  }
   const std::string port_ = bound_socket().second;
 };
 
@@ -167,8 +187,9 @@ TEST_F(SurvivingHosts, KillsAtAnyMoment) {
   }
 }
 
-// The ranks of a host whose store is gone cannot agree on how to continue, so they start again, at the next host.
-TEST_F(SurvivingHosts, StartAgainIfTheServingOneIsLost) {
+// The store is gone with its host: the next host serves another one, in which the ranks that are left meet. The lost
+// host is started again, and joins them.
+TEST_F(SurvivingHosts, GoOnIfTheServingOneIsLost) {
   const Words events{"0", "20", "say", "2", "6", "slow"};
   const Program a = elastic("1:2", events);
   expect(a, "in step 20");
@@ -176,10 +197,50 @@ TEST_F(SurvivingHosts, StartAgainIfTheServingOneIsLost) {
   expect(b, "has joined as rank 1: ");
   a->send(SIGKILL);
   expect(b, "serves it from now on, at tcp:127.0.0.1:");
-  expect(b, "the ranks start: 1 on 1 host");
-  const Program c = elastic("1:2", events, {"--rdzv-conf=last_call_timeout=60"});
-  expect(c, "the job runs already, and is served at tcp:127.0.0.1:");
-  expect_undisturbed({end_of(b), end_of(c)});
+  expect(b, "; the ranks of the other hosts continue");
+  const Program c = again(events);
+  expect(c, "has joined as rank 2: ");
+  expect_survived(b, c);
+}
+
+TEST_F(SurvivingHosts, GoOnIfOneServingHostAfterTheOtherIsLost) {
+  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Program a = elastic("1:3", events);
+  expect(a, "in step 20");
+  const Program b = elastic("1:3", events);
+  expect(b, "has joined as rank 1: ");
+  const Program c = elastic("1:3", events);
+  expect(c, "has joined as rank 2: ");
+  a->send(SIGKILL);
+  expect(c, "; the ranks of the other hosts continue");
+  b->send(SIGKILL);
+  EXPECT_TRUE(wait_for_two(c, "; the ranks of the other hosts continue")) << c->err();
+  expect_survived(c, again(events, "1:3"));
+}
+
+// A rank of the host that continues is killed, and the launcher that serves, at about the same time.
+TEST_F(SurvivingHosts, GoOnIfRanksAreLostWithTheServingOne) {
+  const Words events{"0", "20", "say", "3", "6", "slow"};
+  const Words flags{"--nproc-per-node=2", "--max-restarts=99"};
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Program a = elastic("1:2", events, flags);
+    expect(a, "in step 20");
+    const Program b = elastic("1:2", events, flags);
+    expect(b, "has joined as rank 3: ");
+    std::istringstream pids(run_program({"pgrep", "-P", std::to_string(b->pid()), "-x", "elastic_rank"}).out);
+    pid_t pid = 0;
+    pids >> pid;
+    const bool is_first = random() % 2 == 0;
+    if (is_first) ::kill(pid, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));
+    a->send(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));
+    if (!is_first) ::kill(pid, SIGKILL);
+    expect(b, "; the ranks of the other hosts continue");
+    expect_survived(b, again(events, "1:2", flags));
+  }
 }
 
 }  // namespace

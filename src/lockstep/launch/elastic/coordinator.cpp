@@ -26,6 +26,7 @@ Coordinator::Coordinator(HostEntry job, Rules rules, Time now, std::optional<Tak
   if (!takeover_) return;
   worlds_ = takeover_->generation;
   restarts_ = takeover_->restarts;
+  era_ = takeover_->era;
 }
 
 void Coordinator::take(const HostReport& report, Time now) {
@@ -44,13 +45,7 @@ void Coordinator::take(const HostReport& report, Time now) {
   if (report.kind == HostReport::Kind::Leaves) {
     return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
   }
-  if (phase_ == Phase::Resuming) {
-    if (report.kind == HostReport::Kind::Ready) {  // its ranks have ended since it reported that it resumes
-      host->placed = false;
-      host->ready = true;
-    }
-    return;
-  }
+  if (phase_ == Phase::Resuming) return take_while_resuming(*host, report);
   if (report.generation != worlds_) return;  // of a world that has ended
   const bool running = phase_ == Phase::Running || phase_ == Phase::InDoubt;
   switch (report.kind) {
@@ -70,6 +65,10 @@ void Coordinator::take(const HostReport& report, Time now) {
       return;
     case HostReport::Kind::Bereft:
       return bereave(*host, report.text, now);
+    case HostReport::Kind::Gone:
+      if (era_ == 0) return;  // the store notices it
+      lost_.push_back({worlds_, host->entry.name, report.text, {report.member}});
+      return;
     case HostReport::Kind::NeedsRank:
       return grant_member(*host);
     case HostReport::Kind::Answers:
@@ -204,6 +203,7 @@ void Coordinator::begin(Time now) {
   changed_since_report_ = false;
   HostOrder order = order_to(HostOrder::Kind::Begin);
   order.world.generation = ++worlds_;
+  era_ = 0;  // these ranks have lost no store yet
   order.world.restarts = restarts_;
   next_member_ = 0;
   int given = 0;
@@ -220,6 +220,8 @@ void Coordinator::begin(Time now) {
     }
   }
   order.world.hosts = places();
+  order.world.era = era_;
+  order.world.next_member = next_member_;
   for (const Host& host : hosts_) {
     if (host.placed) send(host, order);
   }

@@ -26,7 +26,8 @@ namespace lockstep {
 ///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
 ///              host that does not answer is declared lost.
 ///   resuming   The host that served is lost, and this coordinator takes over: it awaits the hosts of the job. If too
-///              few come, they cannot know whether the lost host continues with the others, and end.
+///              few come, they cannot know whether the lost host continues with the others, and end. If the ranks of
+///              all that came survive the loss of others, they continue; else those of all hosts start again.
 ///   over       All ranks succeeded, no restart was left, or too few hosts joined.
 class Coordinator {
  public:
@@ -44,6 +45,7 @@ class Coordinator {
   struct Takeover {
     std::string story;            ///< which host is lost, and how
     std::int64_t generation = 0;  ///< of the newest world
+    std::int64_t era = 1;         ///< how many stores its ranks have lost
     int restarts = 0;
     int hosts = 1;   ///< that may come, this one among them
     int quorum = 1;  ///< as many must come
@@ -66,8 +68,8 @@ class Coordinator {
   void give_up(const std::string& story) { end(false, story); }
   /// When `act_on_time` should be called next.
   std::optional<Time> next_time() const;
-  /// The processes of a running world that were lost with their host.
-  struct LostHost {
+  /// Processes of a running world that were lost, with their host or on it.
+  struct LostMembers {
     std::int64_t generation = 0;
     std::string name;
     std::string cause;
@@ -77,8 +79,8 @@ class Coordinator {
   /// Orders since the last call, each with the id of the host that must get it.
   std::vector<std::pair<std::string, HostOrder>> take_orders();
 
-  /// Lost hosts since the last call whose ranks the others survive.
-  std::vector<LostHost> take_lost_hosts() { return std::exchange(lost_hosts_, {}); }
+  /// What was lost since the last call, and the others survive.
+  std::vector<LostMembers> take_lost() { return std::exchange(lost_, {}); }
 
   bool is_over() const { return phase_ == Phase::Over; }
   bool has_hosts() const { return !hosts_.empty(); }
@@ -98,6 +100,7 @@ class Coordinator {
     bool is_silent = false;       // it was not heard of, and may live
     std::int64_t generation = 0;  // for one that resumes: of the newest world that it knows
     std::vector<int> members;     // numbers of its processes in this world
+    int asked = 0;                // for one that resumes: processes that the lost host did not grant
   };
 
   void admit(const HostReport& report, Time now);
@@ -119,7 +122,9 @@ class Coordinator {
 
   // After another coordinator was lost: coordinator_takeover.cpp.
   void resume(const HostReport& report, Time now);
+  void take_while_resuming(Host& host, const HostReport& report);
   void settle_if_complete(Time now);
+  void go_on_from_here();
   int resumed() const;
   bool may_be_cut_off(Time now);
   void move_to(const std::string& address);
@@ -152,6 +157,7 @@ class Coordinator {
   Phase phase_;
   std::list<Host> hosts_;  // in the order in which they joined
   std::int64_t worlds_ = 0;
+  std::int64_t era_ = 0;
   int restarts_ = 0;
   bool short_of_hosts_ = true;  // since the last world, or from the start
   Time short_since_;
@@ -162,7 +168,7 @@ class Coordinator {
   std::string doubtful_story_;
   int next_member_ = 0;  // number of the next process that joins the running world
   std::vector<std::pair<std::string, HostOrder>> orders_;
-  std::vector<LostHost> lost_hosts_;
+  std::vector<LostMembers> lost_;
 };
 
 }  // namespace lockstep

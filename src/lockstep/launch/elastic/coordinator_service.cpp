@@ -1,5 +1,6 @@
 #include "lockstep/launch/elastic/coordinator_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -107,18 +108,24 @@ void CoordinatorService::wait_for_report(std::int64_t& number) {
 
 void CoordinatorService::send_orders() {
   std::vector<std::pair<std::string, HostOrder>> orders;
-  std::vector<Coordinator::LostHost> lost_hosts;
+  std::vector<Coordinator::LostMembers> all_lost;
   {
     const std::lock_guard lock(mutex_);
     orders = coordinator_.take_orders();
-    lost_hosts = coordinator_.take_lost_hosts();
+    all_lost = coordinator_.take_lost();
   }
-  for (const Coordinator::LostHost& host : lost_hosts) {
-    for (const int member : host.members) {
-      server_.mark_lost(host.generation - 1, LostRank{member, host.name, host.cause});
+  for (const Coordinator::LostMembers& lost : all_lost) {
+    for (const int member : lost.members) {
+      server_.mark_lost(lost.generation - 1, LostRank{member, lost.name, lost.cause});
     }
   }
   bool has_port = false;  // all these orders begin one world
+  const auto goes_on = std::find_if(orders.begin(), orders.end(),
+                                    [](const auto& each) { return each.second.kind == HostOrder::Kind::GoOn; });
+  if (goes_on != orders.end()) {
+    server_.resume_generation(goes_on->second.world.generation - 1);
+    port_.emplace();
+  }
   for (auto& [host, order] : orders) {
     if (order.kind == HostOrder::Kind::Begin && order.world.first_member >= 0) {
       order.world.master_port = port_->number();

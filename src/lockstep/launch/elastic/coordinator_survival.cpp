@@ -18,7 +18,7 @@ bool Coordinator::goes_on() const {
 
 void Coordinator::go_on_without(const Host& lost, const std::string& what) {
   // The ranks of a host that leaves may still end well.
-  if (lost.is_gone) lost_hosts_.push_back({worlds_, lost.entry.name, what, lost.members});
+  if (lost.is_gone) lost_.push_back({worlds_, lost.entry.name, what, lost.members});
   note(what + "; the ranks of the other hosts continue");
   let_in_who_waits();
   end_if_all_succeeded();
@@ -57,6 +57,8 @@ void Coordinator::let_in(Host& host) {
   order.world.restarts = restarts_;
   order.world.hosts = places();
   order.world.first_member = host.members.front();
+  order.world.era = era_;
+  order.world.next_member = next_member_;
   send(host, std::move(order));
   note(fmt::format("host {} joined; its ranks join the running ones", name_of(host.entry)), host.entry.id);
 }
@@ -70,6 +72,8 @@ void Coordinator::let_in_who_waits() {
 void Coordinator::note(const std::string& text, const std::string& except) {
   HostOrder order = order_to(HostOrder::Kind::Note, text);
   order.world.hosts = places();
+  order.world.era = era_;
+  order.world.next_member = next_member_;
   for (const Host& host : hosts_) {
     if (host.placed && host.entry.id != except) send(host, order);
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/launch/elastic/coordinator.h"
 
@@ -18,13 +19,50 @@ void Coordinator::resume(const HostReport& report, Time now) {
   host.placed = report.runs;
   host.ready = !report.runs;
   host.generation = report.generation;
+  host.survives = report.ranks.survive;
+  host.bereft = report.ranks.bereft;
+  host.succeeded = report.ranks.succeeded;
+  host.members = report.ranks.members;
+  host.asked = report.ranks.asked;
+  era_ = std::max(era_, report.ranks.era + 1);
+  next_member_ = std::max(next_member_, report.ranks.next_member);
   restarts_ = std::max(restarts_, report.restarts);
   worlds_ = std::max(worlds_, report.generation);
   hosts_.insert(host.entry.id == job_.id ? hosts_.begin() : hosts_.end(), host);
   settle_if_complete(now);
 }
 
-// Once all hosts are there that may come, or a quorum and the others have had time, the ranks of all are started again.
+// What has happened on the host since it reported that it resumes, or just before.
+void Coordinator::take_while_resuming(Host& host, const HostReport& report) {
+  if (report.generation != host.generation) return;
+  switch (report.kind) {
+    case HostReport::Kind::Ready:
+      host.placed = false;
+      host.ready = true;
+      return;
+    case HostReport::Kind::Survives:
+      host.survives = true;
+      host.bereft = false;
+      return;
+    case HostReport::Kind::Bereft:
+      host.bereft = true;
+      return;
+    case HostReport::Kind::Succeeded:
+      host.succeeded = true;
+      return;
+    case HostReport::Kind::Failed:
+      host.survives = false;
+      return;
+    case HostReport::Kind::Gone:
+      lost_.push_back({host.generation, host.entry.name, report.text, {report.member}});
+      return;
+    default:
+      return;
+  }
+}
+
+// Once all hosts are there that may come, or a quorum and the others have had time, the ranks continue, or those of all
+// hosts are started again.
 void Coordinator::settle_if_complete(Time now) {
   const bool has_quorum = resumed() >= takeover_->quorum && find(job_.id) != nullptr;
   const bool had_time = now >= short_since_ + kForTheRest;
@@ -40,9 +78,33 @@ void Coordinator::settle_if_complete(Time now) {
                          takeover_->story));  // it has missed the newest world
     hosts_.erase(each);
   }
+  phase_ = Phase::Running;
+  if (goes_on()) return go_on_from_here();
   // As for any lost host: the user does not want to wait for another one.
   if (job_.min_nodes == job_.max_nodes && job_.max_restarts == 0) return end(false, takeover_->story);
   gather_again(takeover_->story, false, now);
+}
+
+// The ranks wait for the word where the store is now, and which of them are to meet there. Hosts without ranks, such as
+// one that waits for a place, get one.
+void Coordinator::go_on_from_here() {
+  HostOrder order = order_to(HostOrder::Kind::GoOn, takeover_->story + "; the ranks of the other hosts continue");
+  order.world.generation = worlds_;
+  order.world.restarts = restarts_;
+  order.world.hosts = places();
+  order.world.era = era_;
+  order.world.next_member = next_member_;
+  for (const Host& host : hosts_) {
+    if (host.placed) order.members.insert(order.members.end(), host.members.begin(), host.members.end());
+  }
+  for (const Host& host : hosts_) {
+    if (host.placed) send(host, order);
+  }
+  for (Host& host : hosts_) {
+    for (int i = 0; i < std::exchange(host.asked, 0); ++i) grant_member(host);
+  }
+  let_in_who_waits();
+  end_if_all_succeeded();
 }
 
 // This launcher, or one before it at this endpoint, was lost, and the job runs elsewhere. Hosts that have begun here

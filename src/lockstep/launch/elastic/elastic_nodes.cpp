@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -13,6 +15,7 @@
 #include "lockstep/launch/nodes/shared_store.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/net/sockets/signal_mask.h"
+#include "lockstep/net/worlds/store_move.h"
 
 namespace lockstep {
 namespace {
@@ -25,8 +28,12 @@ constexpr std::chrono::seconds kTimeToBeTakenBack{2};
 
 }  // namespace
 
-ElasticNodes::ElasticNodes(const LaunchPlan& plan)
-    : plan_(plan), secret_(secret_from_environment()), self_(HostEntry::of(plan)), address_(store_address_of(plan)) {
+ElasticNodes::ElasticNodes(const LaunchPlan& plan, std::string store_file)
+    : plan_(plan),
+      store_file_(std::move(store_file)),
+      secret_(secret_from_environment()),
+      self_(HostEntry::of(plan)),
+      address_(store_address_of(plan)) {
   serve_or_find();
 }
 
@@ -73,6 +80,16 @@ void ElasticNodes::serve_or_find() {
     check_sign(*client_, self_);
     hold_standby();
   }
+}
+
+// The number of this host's first process.
+int ElasticNodes::first_number(const World& world) const {
+  int first = 0;
+  for (const World::Host& host : world.hosts) {
+    if (host.id == self_.id) break;
+    first += host.local_ranks;
+  }
+  return world.first_member >= 0 ? world.first_member : first;
 }
 
 // Becomes one of the coordinator's hosts: the first time, after it was declared
@@ -137,6 +154,18 @@ World ElasticNodes::await_world() {
   generation_ = world.generation;
   restarts_ = world.restarts;
   server_name_ = world.hosts.front().name;
+  const int first = first_number(world);
+  members_.clear();
+  for (int i = 0; i < plan_.local_ranks; ++i) members_.insert(first + i);
+  standing_ = {};
+  standing_.era = world.era;
+  standing_.next_member = world.next_member;
+  standing_.survive = standing_.bereft = world.first_member >= 0;  // it joins those that do
+  if (world.era > 0) {
+    write_store_move(store_file_, {world.era, {}, address_.text()});
+  } else {
+    forget_store_moves(store_file_);
+  }
   return world;
 }
 
@@ -212,9 +241,17 @@ void ElasticNodes::take(const HostOrder& order) {
       lock.unlock();
       return report(HostReport::Kind::Answers);
     case Kind::Member:
+      --standing_.asked;
+      if (order.member >= 0) {
+        members_.insert(order.member);
+        standing_.next_member = std::max(standing_.next_member, order.member + 1);
+      }
       return grants_.push(order.member >= 0 ? std::optional<int>(order.member) : std::nullopt);
+    case Kind::GoOn:
+      return go_on(order);
     case Kind::Note:
       hosts_ = order.world.hosts;
+      standing_.next_member = std::max(standing_.next_member, order.world.next_member);
       return log_warning("{}", order.text);
     case Kind::Stop:
       if (runs_) outcome_.publish({false, false, order.has_time, order.text});  // otherwise they have ended already

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +27,8 @@ namespace lockstep {
 class ElasticNodes : public NodeGroup {
  public:
   /// Connects. @throws Error, TimeoutError  if that fails
-  explicit ElasticNodes(const LaunchPlan& plan);
+  /// @param store_file  path of a file that tells this host's ranks where the store is once it has moved
+  ElasticNodes(const LaunchPlan& plan, std::string store_file);
   ~ElasticNodes() override;
   ElasticNodes(const ElasticNodes&) = delete;
   ElasticNodes& operator=(const ElasticNodes&) = delete;
@@ -34,11 +36,13 @@ class ElasticNodes : public NodeGroup {
   std::string store_address() const override;
   const std::string& secret() const override { return secret_; }
   int node_rank() const override { return node_rank_; }
+  std::string store_file() const override { return store_file_; }
   Agreement agree() override;
-  void mark_lost(int rank, const std::string& cause) override;
-  void ask_for_member() override { report(HostReport::Kind::NeedsRank); }
-  void report_survival() override { report(HostReport::Kind::Survives); }
-  void report_bereft(const std::string& story) override { report(HostReport::Kind::Bereft, story); }
+  void mark_lost(int member, const std::string& cause) override;
+  void note_success(int member) override;
+  void ask_for_member() override;
+  void report_survival() override;
+  void report_bereft(const std::string& story) override;
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;
@@ -57,6 +61,8 @@ class ElasticNodes : public NodeGroup {
   void say_goodbye(Deadline deadline);
   void lose_server(const std::string& cause);
   void push(const HostReport& report);
+  HostReport new_report(HostReport::Kind kind, const std::string& text) const;
+  void report_gone(int member, const std::string& cause);
   std::shared_ptr<StoreClient> client() const;
 
   // After the serving host is lost: elastic_takeover.cpp.
@@ -64,13 +70,16 @@ class ElasticNodes : public NodeGroup {
   std::shared_ptr<StoreClient> serve_next(const Coordinator::Takeover& takeover);
   std::shared_ptr<StoreClient> find_next(const World::Host& host);
   void resume(const std::shared_ptr<StoreClient>& client);
+  void go_on(const HostOrder& order);
   void move_to(const SocketAddress& address);
   bool is_ending() const;
   CoordinatorService* own_coordinator() const;
   World await_world();
   Agreement agreement_of(const World& world);
+  int first_number(const World& world) const;
 
   const LaunchPlan& plan_;
+  const std::string store_file_;
   const std::string secret_;
   HostEntry self_;
   int node_rank_ = 0;
@@ -87,6 +96,8 @@ class ElasticNodes : public NodeGroup {
   std::vector<World::Host> hosts_;  // of the newest world, as they are now
   bool runs_ = false;               // ranks run, or are to start
   int restarts_ = 0;
+  std::set<int> members_;        // processes of this host that run, by their numbers
+  HostReport::Ranks standing_;   // what else a store that takes over must know of them
   std::optional<World> world_;   // a world that has begun and was not entered yet
   std::int64_t generation_ = 0;  // of the world that this host is or was in
   std::optional<HostOrder> refusal_;

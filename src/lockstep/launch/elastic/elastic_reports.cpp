@@ -22,17 +22,61 @@ void ElasticNodes::lose_server(const std::string& cause) {
   changed_.notify_all();
 }
 
-void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
+// Called under the lock.
+HostReport ElasticNodes::new_report(HostReport::Kind kind, const std::string& text) const {
   HostReport report;
   report.kind = kind;
   report.host = self_.id;
   report.text = text.substr(0, kLongestReportBytes);
-  report.blames_a_peer = blames_a_peer;
+  report.generation = world_ ? world_->generation : generation_;
+  return report;
+}
+
+void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
+  HostReport report;
   {
     const std::lock_guard lock(mutex_);
-    report.generation = world_ ? world_->generation : generation_;
+    report = new_report(kind, text);
   }
+  report.blames_a_peer = blames_a_peer;
   notifier_.post([this, report] { push(report); });
+}
+
+// A process that ends before it has entered a store that has just moved is not missed by that store's server.
+void ElasticNodes::report_gone(int member, const std::string& cause) {
+  HostReport report;
+  {
+    const std::lock_guard lock(mutex_);
+    members_.erase(member);
+    report = new_report(HostReport::Kind::Gone, cause);
+  }
+  report.member = member;
+  notifier_.post([this, report] { push(report); });
+}
+
+void ElasticNodes::ask_for_member() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++standing_.asked;
+  }
+  report(HostReport::Kind::NeedsRank);
+}
+
+void ElasticNodes::report_survival() {
+  {
+    const std::lock_guard lock(mutex_);
+    standing_.survive = true;
+    standing_.bereft = false;
+  }
+  report(HostReport::Kind::Survives);
+}
+
+void ElasticNodes::report_bereft(const std::string& story) {
+  {
+    const std::lock_guard lock(mutex_);
+    standing_.survive = standing_.bereft = true;
+  }
+  report(HostReport::Kind::Bereft, story);
 }
 
 // If the serving host is lost, the next one gets the report.
@@ -60,10 +104,19 @@ std::string ElasticNodes::store_address() const {
   return address_.text();
 }
 
-void ElasticNodes::mark_lost(int rank, const std::string& cause) {
-  const std::lock_guard lock(mutex_);
-  if (server_) server_->mark_lost(generation_ - 1, LostRank{rank, host_name(), cause});
+void ElasticNodes::mark_lost(int member, const std::string& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (server_) {
+      members_.erase(member);
+      return server_->mark_lost(generation_ - 1, LostRank{member, host_name(), cause});
+    }
+  }
+  report_gone(member, cause);
 }
+
+// It has left the ranks of an earlier store in order, which the present one does not know.
+void ElasticNodes::note_success(int member) { report_gone(member, "it has finished"); }
 
 void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) {
   report(HostReport::Kind::Failed, story, blames_a_peer);
@@ -75,7 +128,13 @@ void ElasticNodes::report_leaving(const std::string& why) {
   outcome_.publish({false, true, false, why});
 }
 
-void ElasticNodes::report_success() { report(HostReport::Kind::Succeeded); }
+void ElasticNodes::report_success() {
+  {
+    const std::lock_guard lock(mutex_);
+    standing_.succeeded = true;
+  }
+  report(HostReport::Kind::Succeeded);
+}
 
 void ElasticNodes::leave() {
   const Deadline deadline = Deadline::after(kFarewellTimeout);

@@ -11,6 +11,7 @@
 #include "lockstep/launch/nodes/job_sign.h"
 #include "lockstep/launch/nodes/shared_store.h"
 #include "lockstep/net/sockets/socket.h"
+#include "lockstep/net/worlds/store_move.h"
 
 namespace lockstep {
 namespace {
@@ -79,6 +80,7 @@ bool ElasticNodes::take_over(const std::string& cause) {
     hosts = hosts_;
     takeover.generation = world_ ? world_->generation : generation_;
     takeover.restarts = world_ ? world_->restarts : restarts_;
+    takeover.era = world_ ? 1 : standing_.era + 1;
     lost = address_;
   }
   takeover.story = fmt::format("host {}, which serves the rendezvous, is lost: {}", hosts.front().name, cause);
@@ -152,6 +154,27 @@ void ElasticNodes::move_to(const SocketAddress& address) {
   hold_standby();
 }
 
+// The ranks wait for the file. Called under the lock.
+void ElasticNodes::go_on(const HostOrder& order) {
+  hosts_ = order.world.hosts;
+  restarts_ = order.world.restarts;
+  if (!hosts_.empty()) server_name_ = hosts_.front().name;
+  standing_.era = order.world.era;
+  standing_.next_member = std::max(standing_.next_member, order.world.next_member);
+  StoreMove move;
+  move.era = order.world.era;
+  move.roll.insert(order.members.begin(), order.members.end());
+  move.address = address_.text();
+  try {
+    write_store_move(store_file_, move);
+  } catch (const Error& error) {
+    const HostReport failed =
+        new_report(HostReport::Kind::Failed, "the ranks cannot be told where the job's store is: " + error.happened());
+    notifier_.post([this, failed] { push(failed); });
+  }
+  log_warning("{}", order.text);
+}
+
 // This host's report comes before those that wait to be sent.
 void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
   HostReport report;
@@ -163,6 +186,10 @@ void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
     report.generation = world_ ? world_->generation : generation_;
     report.restarts = world_ ? world_->restarts : restarts_;
     report.runs = runs_;
+    if (!world_) {  // else the ranks of the newest world have not started here
+      report.ranks = standing_;
+      report.ranks.members.assign(members_.begin(), members_.end());
+    }
   }
   try {
     if (own_coordinator() == nullptr) client->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);

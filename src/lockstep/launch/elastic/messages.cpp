@@ -18,7 +18,31 @@ auto parsed(const std::string& text, Read read) {
 
 bool has_entry(HostReport::Kind kind) { return kind == HostReport::Kind::Joins || kind == HostReport::Kind::Resumes; }
 
-bool has_world(HostOrder::Kind kind) { return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::Note; }
+bool has_world(HostOrder::Kind kind) {
+  return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::GoOn || kind == HostOrder::Kind::Note;
+}
+
+json ranks_object(const HostReport::Ranks& ranks) {
+  return {{"era", ranks.era},
+          {"survive", ranks.survive},
+          {"bereft", ranks.bereft},
+          {"succeeded", ranks.succeeded},
+          {"next_member", ranks.next_member},
+          {"asked", ranks.asked},
+          {"members", ranks.members}};
+}
+
+HostReport::Ranks ranks_of(const json& object) {
+  HostReport::Ranks ranks;
+  object.at("era").get_to(ranks.era);
+  object.at("survive").get_to(ranks.survive);
+  object.at("bereft").get_to(ranks.bereft);
+  object.at("succeeded").get_to(ranks.succeeded);
+  object.at("next_member").get_to(ranks.next_member);
+  object.at("asked").get_to(ranks.asked);
+  object.at("members").get_to(ranks.members);
+  return ranks;
+}
 
 // The texts may contain any bytes that a program wrote.
 std::string written(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -39,10 +63,12 @@ std::string to_text(const HostReport& report) {
               {"generation", report.generation},
               {"text", report.text},
               {"blames_a_peer", report.blames_a_peer}};
+  if (report.kind == HostReport::Kind::Gone) object["member"] = report.member;
   if (has_entry(report.kind)) object["entry"] = report.entry;
   if (report.kind == HostReport::Kind::Resumes) {
     object["runs"] = report.runs;
     object["restarts"] = report.restarts;
+    object["ranks"] = ranks_object(report.ranks);
   }
   return written(object);
 }
@@ -65,10 +91,12 @@ HostReport parse_report(const std::string& text) {
     object.at("generation").get_to(report.generation);
     object.at("text").get_to(report.text);
     object.at("blames_a_peer").get_to(report.blames_a_peer);
+    if (report.kind == HostReport::Kind::Gone) object.at("member").get_to(report.member);
     if (has_entry(report.kind)) report.entry = host_entry_of(object.at("entry"));
     if (report.kind == HostReport::Kind::Resumes) {
       object.at("runs").get_to(report.runs);
       object.at("restarts").get_to(report.restarts);
+      report.ranks = ranks_of(object.at("ranks"));
     }
     return report;
   });
@@ -82,6 +110,7 @@ std::string to_text(const HostOrder& order) {
               {"has_time", order.has_time},
               {"time_left_ms", order.time_left.count()},
               {"member", order.member}};
+  if (order.kind == HostOrder::Kind::GoOn) object["members"] = order.members;
   if (has_world(order.kind)) {
     json hosts = json::array();
     for (const World::Host& host : order.world.hosts) {
@@ -92,6 +121,8 @@ std::string to_text(const HostOrder& order) {
                        {"restarts", order.world.restarts},
                        {"master_port", order.world.master_port},
                        {"first_member", order.world.first_member},
+                       {"era", order.world.era},
+                       {"next_member", order.world.next_member},
                        {"hosts", hosts}};
   }
   return written(object);
@@ -107,12 +138,15 @@ HostOrder parse_order(const std::string& text) {
     object.at("has_time").get_to(order.has_time);
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     object.at("member").get_to(order.member);
+    if (order.kind == HostOrder::Kind::GoOn) object.at("members").get_to(order.members);
     if (!has_world(order.kind)) return order;
     const json& world = object.at("world");
     world.at("generation").get_to(order.world.generation);
     world.at("restarts").get_to(order.world.restarts);
     world.at("master_port").get_to(order.world.master_port);
     world.at("first_member").get_to(order.world.first_member);
+    world.at("era").get_to(order.world.era);
+    world.at("next_member").get_to(order.world.next_member);
     for (const json& host : world.at("hosts")) {
       order.world.hosts.push_back({host.at("id").get<std::string>(), host.at("name").get<std::string>(),
                                    host.at("local_ranks").get<int>(), host.at("standby").get<std::string>()});

@@ -22,6 +22,7 @@ struct HostReport {
     Resumes,    ///< on the store that takes over from a lost one: the host was in the job, with `entry`
     NeedsRank,  ///< asks for the number of a process that takes a lost rank's place
     Leaves,     ///< leaves for good: `text` gives the reason
+    Gone,       ///< process `member` of the host has ended: `text` describes how
     Moved,      ///< of a host of another launcher: the job is served at `text`, after its host was lost
     Lost        ///< written for the host by the store: `text` is the cause
   };
@@ -32,7 +33,18 @@ struct HostReport {
   bool blames_a_peer = false;  ///< for Failed: the rank reported that it had lost another one
   bool runs = false;           ///< for Resumes: its ranks run, or start
   int restarts = 0;            ///< for Resumes: as of the newest world that it knows
+  int member = -1;             ///< for Gone
   HostEntry entry;
+  struct Ranks {
+    std::int64_t era = 0;      ///< how many stores they have lost
+    bool survive = false;      ///< the loss of others
+    bool bereft = false;       ///< none of them is left that does
+    bool succeeded = false;    ///< all have
+    int next_member = 0;       ///< no process that the host knows of has this number, or a higher one
+    int asked = 0;             ///< processes that the host has asked for, without an answer
+    std::vector<int> members;  ///< numbers of the processes that run
+  };
+  Ranks ranks;  ///< for Resumes
 };
 
 /// A world that begins.
@@ -48,6 +60,8 @@ struct World {
   std::vector<Host> hosts;      ///< by node rank; the first one serves the store
   std::uint16_t master_port = 0;
   int first_member = -1;  ///< of a host that joins ranks that run: the number of its first process; else -1
+  std::int64_t era = 0;   ///< how many stores its ranks have lost
+  int next_member = 0;    ///< the number of the next process that joins
 };
 
 /// The coordinator's order to a host.
@@ -58,6 +72,7 @@ struct HostOrder {
     Stop,    ///< end the ranks, and report Ready: `text` gives the reason
     Probe,   ///< answer
     Member,  ///< start process number `member` in a lost rank's place; -1: no restart is left
+    GoOn,    ///< on the store that takes over from a lost one: the ranks of `world` continue; `members` are all of them
     Note,    ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now
     Move,    ///< join the job at the address `text`
     Rejoin,  ///< end the ranks, and join again: the host was taken for lost
@@ -71,6 +86,7 @@ struct HostOrder {
   bool has_time = false;                   ///< for Stop: nothing has failed, so the ranks may save their state
   std::chrono::milliseconds time_left{0};  ///< for Wait
   int member = -1;                         ///< for Member
+  std::vector<int> members;                ///< for GoOn
   World world;
 };
 

@@ -31,12 +31,16 @@ class NodeGroup {
   virtual std::string store_address() const = 0;
   virtual const std::string& secret() const = 0;
   virtual int node_rank() const = 0;
+  /// Path of a file that tells the ranks where the store is once it has moved; empty if it never moves.
+  virtual std::string store_file() const { return ""; }
 
   /// Waits until the ranks may start; also before each restart. @throws Error  if the job ends instead
   virtual Agreement agree() = 0;
   /// Reports to the ranks of all nodes, if this node serves the store, that a rank is gone; earlier than its socket
   /// shows it.
   virtual void mark_lost(int rank, const std::string& cause) = 0;
+  /// A process of this node has ended well.
+  virtual void note_success(int /*member*/) {}
   /// Asks for a process that takes the place of a lost rank whose loss the others survive. `grants` has the answer; a
   /// process that is granted counts as a restart.
   virtual void ask_for_member() = 0;

@@ -42,6 +42,9 @@ Variables rank_variables(const RankPlace& place) {
       {"LOCKSTEP_GENERATION", std::to_string(place.generation)},
       {kJobMarkVariable, place.job_mark},
   };
+  // A job inside of such a process has a store of its own.
+  if (!place.store_file.empty() || std::getenv("LOCKSTEP_STORE_FILE") != nullptr)
+    variables.emplace_back("LOCKSTEP_STORE_FILE", place.store_file);
   if (!place.survival_file.empty()) variables.emplace_back("LOCKSTEP_SURVIVAL_FILE", place.survival_file);
   // A job inside of such a process has ranks of its own.
   if (place.member >= 0 || std::getenv("LOCKSTEP_MEMBER") != nullptr)

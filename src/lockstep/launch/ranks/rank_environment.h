@@ -26,6 +26,7 @@ struct RankPlace {
   std::string survival_file;  ///< path of a file that the rank makes if it survives the loss of others
   std::string error_file;     ///< path at which the rank may write a JSON object about its failure
   std::string store;          ///< address of the job's store
+  std::string store_file;     ///< path of a file that says where it is once it has moved; empty: it does not move
   std::string secret;         ///< empty: no secret
   std::string collective_timeout_s;  ///< empty: not given
   std::string trace_file;            ///< empty: no trace
