@@ -191,6 +191,21 @@ TEST(CoordinatorTakeover, SendsHostsThatBeginElsewhereToTheJob) {
   }
 }
 
+// Its launcher stood still for so long that the others took the job over.
+TEST(CoordinatorTakeover, EndsWhatRunsWhereTheJobWasServedBefore) {
+  CoordinatorJob job(1, 2);
+  job.join("a");
+  job.join("b");
+  ASSERT_EQ(job.running(), "ab");
+  HostReport moved;
+  moved.kind = Report::Moved;
+  moved.text = "tcp:10.0.0.2:1234";
+  job.take(moved);
+  EXPECT_EQ(job.last("a").kind, Order::End);
+  EXPECT_FALSE(job.last("a").success);
+  EXPECT_NE(job.last("a").text.find("served at tcp:10.0.0.2:1234"), std::string::npos) << job.last("a").text;
+}
+
 // A world of `hosts` is cut into two parts at one moment, and some hosts of each part die then.
 struct Cut {
   int hosts = 2;

@@ -107,8 +107,9 @@ void Coordinator::go_on_from_here() {
   end_if_all_succeeded();
 }
 
-// This launcher, or one before it at this endpoint, was lost, and the job runs elsewhere. Hosts that have begun here
-// have not found it in time: they are a job of their own.
+// This launcher, or one before it at this endpoint, was lost, and the job runs elsewhere, with more than half of its
+// hosts. What runs here would write the same files: ranks of a launcher that stood still while it was given up, or of
+// hosts that began here before they could be told.
 void Coordinator::move_to(const std::string& address) {
   if (phase_ == Phase::Gathering && worlds_ == 0) {
     moved_to_ = address;
@@ -116,7 +117,10 @@ void Coordinator::move_to(const std::string& address) {
     hosts_.clear();
     return;
   }
-  note("another part of this job runs, served at " + address + ": end one of the two");
+  if (phase_ == Phase::Over) return;
+  end(false,
+      fmt::format("the job runs elsewhere, and is served at {}: its hosts have lost this one, so the ranks here end",
+                  address));
 }
 
 // Those that were in the job; others may have come to join it.

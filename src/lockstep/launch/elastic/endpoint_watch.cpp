@@ -53,13 +53,14 @@ void EndpointWatch::watch() {
 void EndpointWatch::look() {
   if (!connect_once(endpoint_, secret_.empty(), Deadline::after(kToAnswer)).fd) return;
   StoreClient client(endpoint_, secret_, Deadline::after(kToAnswer));
-  const std::string id = check_sign(client, self_).id;
-  if (id != told_) {
+  const HostEntry there = check_sign(client, self_);
+  const bool is_of_this_job = !difference(self_, there);
+  if (is_of_this_job && there.id != told_) {
     HostReport report;
     report.kind = HostReport::Kind::Moved;
     report.text = now_.text();
     client.push(kReportQueue, to_text(report));
-    told_ = id;
+    told_ = there.id;
   }
   client.finish(Deadline::after(kToAnswer));
 }
