@@ -51,6 +51,18 @@ TEST_F(MappedFiles, ReadZerosWhereTheFileWasCutAndSaySo) {
   expect_error("it was cut for a while", [&] { map->require_whole(); });
 }
 
+TEST_F(MappedFiles, AreAllAskedByOneWhoDoesNotKnowWhichItHasRead) {
+  const auto first = map("first");
+  {
+    const auto closed = map("closed");
+    cut("closed", 0);
+  }
+  MappedFile::require_all_whole();
+  const auto second = map("second");
+  cut("second", kPages * kPageBytes - 1);  // the rest of its page reads as zeros without a bus error
+  expect_error("/second", [] { MappedFile::require_all_whole(); });
+}
+
 TEST_F(MappedFiles, ThatAreWholeStayWholeBesideOthers) {
   const auto first = map("first", MappedFile::Access::CopyOnWrite);
   const auto second = map("second", MappedFile::Access::CopyOnWrite);

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -229,6 +230,24 @@ TEST(DeferredShards, NoRankHoldsTheModel) {
     EXPECT_GT(at_once, 1.9 * whole) << "weights, and buckets for their gradients";
     EXPECT_LT(most_mib_until_sharded(group, true), whole / 2 + 7 * kTallLayerMib) << at_once << " at once";
   });
+}
+
+// What is missing of a mapped file reads as zeros.
+TEST(Deferred, NamesAFileThatWasCutBeforeAWeightWasReadFromIt) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "weights.safetensors";
+  constexpr int kRows = 8192;  // 32 MiB: smaller files are not mapped
+  write_safetensors(path, {{"weight", torch::full({kRows, 1024}, 2.0)}});
+  const torch::nn::Linear model = deferred([&] {
+    torch::nn::Linear built(1024, kRows);
+    const torch::NoGradGuard no_grad;
+    built->weight.copy_(SafetensorsFile(path).tensor("weight"));
+    return built;
+  });
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 100);
+  const std::string error = fuse_error([&] { (void)model->weight.sum(); });
+  EXPECT_NE(error.find("weights.safetensors"), std::string::npos) << error;
+  EXPECT_NE(error.find("was cut from"), std::string::npos) << error;
 }
 
 TEST(DeferredShards, RanksThatReadOtherWeightsAreNamed) {

@@ -23,6 +23,7 @@ struct MappedFile::Guard {
   std::atomic<bool> has_hole{false};
   int protection = PROT_READ;
   const char* path = "";
+  int file = -1;
   bool is_free = false;   // guarded by the mutex of the list
   Guard* next = nullptr;  // constant once it is in the list
 };
@@ -103,6 +104,18 @@ MappedFile::Guard* take_guard() {
   return guard;
 }
 
+void require_whole_file(const MappedFile::Guard& guard, std::size_t bytes) {
+  struct stat status {};
+  const bool is_known = ::fstat(guard.file, &status) == 0;
+  constexpr const char* kFix = "start again; to change a file in use, write a new one and rename it over the old one";
+  if (is_known && static_cast<std::size_t>(status.st_size) < bytes) {
+    throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", bytes, status.st_size),
+                guard.path, kFix);
+  }
+  if (!guard.has_hole) return;
+  throw Error("a part of the file could not be read: it was cut for a while, or its disk failed", guard.path, kFix);
+}
+
 void give_back(MappedFile::Guard* guard) {
   guard->begin.store(0, std::memory_order_release);
   const std::lock_guard<std::mutex> lock(guards_mutex);
@@ -124,6 +137,7 @@ MappedFile::MappedFile(UniqueFd fd, std::size_t bytes, Access access, const std:
   guard_->has_hole = false;
   guard_->protection = protection;
   guard_->path = path_.c_str();
+  guard_->file = fd_.get();
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   guard_->end.store(begin + bytes, std::memory_order_release);
   guard_->begin.store(begin, std::memory_order_release);
@@ -138,16 +152,14 @@ void MappedFile::expect_sequence(bool in_sequence) const {
   ::madvise(data_, size_, in_sequence ? MADV_SEQUENTIAL : MADV_NORMAL);
 }
 
-void MappedFile::require_whole() const {
-  struct stat status {};
-  const bool is_known = ::fstat(fd_.get(), &status) == 0;
-  constexpr const char* kFix = "start again; to change a file in use, write a new one and rename it over the old one";
-  if (is_known && static_cast<std::size_t>(status.st_size) < size_) {
-    throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", size_, status.st_size), path_,
-                kFix);
+void MappedFile::require_whole() const { require_whole_file(*guard_, size_); }
+
+void MappedFile::require_all_whole() {
+  const std::lock_guard<std::mutex> lock(guards_mutex);  // so that none is closed meanwhile
+  for (auto* guard = first_guard.load(std::memory_order_relaxed); guard != nullptr; guard = guard->next) {
+    const std::uintptr_t begin = guard->begin.load(std::memory_order_acquire);
+    if (!guard->is_free && begin != 0) require_whole_file(*guard, guard->end - begin);
   }
-  if (!guard_->has_hole) return;
-  throw Error("a part of the file could not be read: it was cut for a while, or its disk failed", path_, kFix);
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/mapped_file.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
 
 namespace lockstep {
@@ -32,7 +33,9 @@ at::Tensor DeferredWeight::make() {
   const at::NoGradGuard no_grad;
   const at::AutoDispatchBelowADInplaceOrView untracked;
   at::Tensor weight = at::empty_strided(sizes_, strides_, options_);
+  bool reads_tensors = false;
   for (const DeferredWrite& write : writes_) {
+    reads_tensors = reads_tensors || !write.sources.empty();
     for (const auto& [source, version] : write.sources) {
       if (source.unsafeGetTensorImpl()->version_counter().current_version() == version) continue;
       throw Error("a deferred weight was to be written from a tensor that has changed since", "deferred",
@@ -43,6 +46,8 @@ at::Tensor DeferredWeight::make() {
     if (write.generator_place) stack[*write.generator_place] = write.generator.clone();
     write.operation.callBoxed(stack);
   }
+  // Whoever noted that a file is to be read has asked then whether it was whole. What is missing reads as zeros.
+  if (reads_tensors) MappedFile::require_all_whole();
   digest_ = tensor_digest(weight);
   return weight;
 }

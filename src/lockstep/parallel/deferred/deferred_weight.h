@@ -37,7 +37,7 @@ class DeferredWeight {
   bool has_layout_of(const at::Tensor& parameter) const;
 
   /// The weight in memory of its own. Random numbers are those that the program would have had without deferring.
-  /// @throws Error  if something that it reads has been changed since
+  /// @throws Error  if something that it reads has been changed since, or a mapped file was cut
   at::Tensor make();
   /// A number that differs, in all likelihood, between weights with different elements; set once it was made.
   const std::optional<std::uint64_t>& digest() const { return digest_; }
