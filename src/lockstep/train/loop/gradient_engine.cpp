@@ -1,43 +1,23 @@
 #include "lockstep/train/loop/gradient_engine.h"
 
-#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
-
-#include <optional>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/base/trace/trace_recorder.h"
-#include "lockstep/parallel/reducer/bucket_layout.h"
-#include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/replicas/data_parallel.h"
 #include "lockstep/replicas/parallel_loss.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
-#include "lockstep/train/loop/adapted_ddp.h"
+#include "lockstep/train/ddp/ddp_engine.h"
 #include "lockstep/train/loop/replica_trace.h"
 #include "lockstep/train/shards/shard_engine.h"
 
 namespace lockstep {
 namespace {
-
-Batch without_samples(const Batch& batch) {
-  Batch none;
-  for (const auto& [name, tensor] : batch) none[name] = tensor.narrow(0, 0, 0);
-  return none;
-}
-
-bool meets_ranks_in_forward(TrainableModel& model) {
-  const auto module = model.module();
-  if (!module) return false;
-  for (const auto& part : module->modules()) {
-    if (part->as<SyncBatchNorm>() != nullptr) return true;
-  }
-  return false;
-}
 
 // An engine of one process.
 class EngineAlone : public GradientEngine {
@@ -66,119 +46,6 @@ class SingleEngine : public EngineAlone {
     traced_backward(result.sum, how);
     return {result.sum.detach(), result.count};
   }
-};
-
-// Keeps step with the other ranks when this rank has no samples.
-class UnevenDdp : public AdaptedDdp {
- public:
-  using AdaptedDdp::AdaptedDdp;
-
-  // Starts the averaging by a gradient of zeros for one parameter; this rank contributes no gradient for the others.
-  // The parameter is one that batches reach, so that parameters which no rank uses stay without a gradient.
-  void backward_of_nothing() {
-    const InForward in_forward(*this);
-    if (!reached_.defined() || !reached_.requires_grad())
-      reached_ = first_parameter([](const at::Tensor&) { return true; });
-    const at::Tensor output = reached_.view_as(reached_);
-    watch_output(output);
-    output.backward(at::zeros_like(output));
-  }
-  void note_reached() {
-    if (reached_.defined()) return;
-    reached_ = first_parameter([](const at::Tensor& parameter) { return parameter.grad().defined(); });
-  }
-
- private:
-  template <typename Predicate>
-  at::Tensor first_parameter(const Predicate& is_meant) {
-    for (const NamedTensor& parameter : model().tensors().parameters) {
-      if (parameter.tensor.requires_grad() && is_meant(parameter.tensor)) return parameter.tensor;
-    }
-    return {};
-  }
-
-  at::Tensor reached_;  // a parameter that got a gradient from a batch
-};
-
-class DdpEngine : public GradientEngine {
- public:
-  DdpEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
-            DistributedDataParallelOptions options, bool fuse, const Sharding& sharding)
-      : GradientEngine(model, label_smoothing_factor),
-        meets_in_forward_(meets_ranks_in_forward(*model)),
-        ddp_(model, std::move(options)),
-        wants_fuse_(fuse) {
-    how_.stage = sharding.stage;
-    how_.unit_types = sharding.unit_types;
-    how_.unit_min_params = sharding.unit_min_params;
-    how_.reshard_after_forward = sharding.reshard_after_forward;
-  }
-
-  LossSum run(const Batch& batch, const MicroBatch& how) override {
-    if (how.is_last) return forward_backward(batch, how);
-    const auto no_sync = ddp_.no_sync();
-    return forward_backward(batch, how);
-  }
-
-  void run_without_samples(const std::function<Batch()>& stand_in, const MicroBatch& how) override {
-    std::optional<DistributedDataParallelBase::NoSync> no_sync;
-    if (!how.is_last) no_sync.emplace(ddp_.no_sync());
-    const bool meets_in_loss = model().meets_ranks_in_loss();
-    if (meets_in_loss || meets_in_forward_) {
-      const SyncBatchNormWithoutSamples count_nothing;
-      const Batch batch = stand_in();
-      const at::Tensor output = ddp_.forward(batch);
-      if (meets_in_loss) {
-        backward_scaled(loss_of(output.narrow(0, 0, 0), without_samples(batch)).sum, how);
-      } else {
-        output.backward(at::zeros_like(output));
-      }
-    } else if (how.is_last) {
-      ddp_.backward_of_nothing();
-    }
-  }
-
-  // The gradients are averages over the ranks.
-  double gradient_factor(std::int64_t count) const override {
-    return count == 0 ? 0 : world_size_ / static_cast<double>(count);
-  }
-
-  std::string fuse(FlatOptimizer& optimizer) override {
-    if (!wants_fuse_) return "";
-    const FuseMode mode = ddp_.fuse(optimizer, how_);
-    if (mode == FuseMode::Off && how_.stage > 1) {
-      throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_name(how_.stage), ddp_.fuse_reason()),
-                  ddp_.process_group().membership().where(), "leave fsdp out");
-    }
-    if (mode == FuseMode::Off) return "";
-    shards_weights_ = ddp_.peak_weight_bytes() > 0;
-    // A rank without samples takes part in gathering.
-    meets_in_forward_ = meets_in_forward_ || shards_weights_;
-    if (shards_weights_) return std::string(to_string(mode)) + ", sharded gradients and weights";
-    return std::string(to_string(mode)) + (how_.stage > 1 ? " and sharded gradients" : "");
-  }
-
-  void show_weights() override { ddp_.unshard(); }
-  void hide_weights() override { ddp_.reshard(); }
-
-  double waited_s() const override { return ddp_.last_step().waited_s; }
-
-  void finish() override { ddp_.unfuse_weights(); }
-
- private:
-  LossSum forward_backward(const Batch& batch, const MicroBatch& how) {
-    const LossSum result = loss_of(ddp_.forward(batch), batch);
-    backward_scaled(result.sum, how);
-    ddp_.note_reached();
-    return {result.sum.detach(), result.count};
-  }
-
-  bool meets_in_forward_;
-  UnevenDdp ddp_;
-  bool wants_fuse_;
-  bool shards_weights_ = false;
-  FuseOptions how_;
-  double world_size_ = ddp_.process_group().world_size();
 };
 
 class ReplicaEngine : public EngineAlone {
@@ -302,8 +169,7 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
-  const Sharding sharding = sharding_of(args, "training arguments");
-  const int stage = sharding.stage;
+  const int stage = sharding_of(args, "training arguments").stage;
   if (stage > 1 && choice.kind == EngineKind::VirtualShards) {
     throw UsageError(fmt::format("fsdp {} with virtual_shards", fsdp_name(stage)), "training arguments",
                      "leave one of them out: a rank that adds up its virtual shards keeps all gradients");
@@ -315,14 +181,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
   }
   if (choice.kind == EngineKind::VirtualShards) return make_shard_engine(args, model, group);
-  DistributedDataParallelOptions options;
-  options.process_group = group;
-  if (args.bf16) options.compute_dtype = at::kBFloat16;
-  // Slots are as long as buckets: small ones take little memory, which can stay in the processor's cache.
-  if (stage > 1) options.bucket_cap_mb = static_cast<double>(BucketCaps::of_shares().other_bytes >> 20);
-  if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
-  if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
-  return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse, sharding);
+  return make_ddp_engine(args, model, group);
 }
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/single.h"
 #include "lockstep/parallel/sync_batch_norm.h"
-#include "lockstep/train/loop/adapted_ddp.h"
+#include "lockstep/train/ddp/adapted_ddp.h"
 
 namespace lockstep {
 namespace {

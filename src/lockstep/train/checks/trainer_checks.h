@@ -1,0 +1,10 @@
+#pragma once
+
+#include "lockstep/train/trainer_options.h"
+
+namespace lockstep {
+
+/// @throws UsageError  if the arguments are invalid, or something that they need is missing
+void check_trainer_options(const TrainerOptions& options);
+
+}  // namespace lockstep
