@@ -13,6 +13,7 @@
 #include "lockstep/tensor/loss_sum.h"      // a loss as a sum and what it counts
 #include "lockstep/tensor/numbered_field.h"  // names of fields of several texts
 #include "lockstep/tensor/tensor_fields.h"   // tensors by name
+#include "lockstep/tensor/tensor_part.h"     // some elements of a tensor
 
 #include "lockstep/data/batch.h"                       // named tensors of one sample
 #include "lockstep/data/concat_dataset.h"              // several datasets one after the other

@@ -42,6 +42,8 @@ class Checkpoint {
   /// `model.safetensors`, or `model_INDEX.safetensors`, mapped. @throws Error  if the checkpoint has no weights, or has
   /// them in the ranks' parts
   SafetensorsFile weights(std::size_t index = 0) const;
+  /// The number of tensors among the weights, whole or in parts. @throws Error  if the checkpoint has no weights
+  std::size_t number_of_weights(std::size_t index = 0) const;
   /// Copies the weights into `targets`, by name. @throws Error  if names or shapes differ; nothing is copied then
   /// It does not matter whether they were saved whole or in parts, and by how many ranks.
   void load_weights(const NamedTensors& targets, std::size_t index = 0) const;

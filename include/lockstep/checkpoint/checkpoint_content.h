@@ -43,6 +43,9 @@ struct CheckpointContent {
   /// that no rank writes or holds all of them. All ranks together give each element once (`parts_of_rank`); all give
   /// equally many models. Empty: rank 0 writes the weights whole.
   std::vector<TensorParts> weight_parts;
+  /// With `weight_parts`: rank 0 writes each model's weights as one file, `model.safetensors`, with the bytes of an
+  /// unsharded save. The others send it their elements in pieces while it writes. Equal on all ranks.
+  bool joins_weight_parts = false;
   OptimizerContent optimizer;
   std::vector<OptimizerContent> further_optimizers;  ///< `optimizer_1.safetensors`, ...
   NamedTensors generators;                           ///< state of this rank's generators: see Generators

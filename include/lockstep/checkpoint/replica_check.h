@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/tensor_parts.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/safetensors/safetensors.h"
 
@@ -14,5 +16,12 @@ std::string tensors_checksum(const NamedTensors& tensors);
 /// @param what  describes the tensors in the error: "weights after loading checkpoint-40"
 /// @throws Error  on every rank, naming the ranks that differ from rank 0
 void check_replicas_equal(Communicator& communicator, const NamedTensors& tensors, const std::string& what);
+
+/// Checks that each rank has loaded into `parts` what rank 0 reads from the checkpoint's files, whose bytes rank 0 has
+/// verified: hosts may see other files under the same path. No rank holds another's elements, but for one tensor at a
+/// time. Collective. @param what  as above
+/// @throws Error  on every rank, naming the ranks that have read something else
+void check_parts_as_saved(Communicator& communicator, const Checkpoint& checkpoint, const TensorParts& parts,
+                          const std::string& what);
 
 }  // namespace lockstep

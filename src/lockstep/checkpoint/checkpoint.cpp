@@ -31,6 +31,14 @@ void require_fit(const SavedWeights& saved, const std::string& name, at::IntArra
       saved.path(), "resume with the model of the saved run");
 }
 
+// Copies as many elements as `target` has, from `begin` on.
+void copy_elements(const SavedWeights& saved, const std::string& name, std::int64_t begin, const at::Tensor& target) {
+  const bool is_flat = target.is_contiguous();
+  at::Tensor flat = is_flat ? target.detach().view({-1}) : at::empty({target.numel()}, target.options());
+  saved.copy(name, begin, begin + target.numel(), flat);
+  if (!is_flat) target.detach().copy_(flat.view(target.sizes()));
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(const std::string& folder, Verify verify)
@@ -62,6 +70,10 @@ SafetensorsFile Checkpoint::weights(std::size_t index) const {
   throw Error(folder_ + " has no weights", folder_, "resume from a checkpoint that has them");
 }
 
+std::size_t Checkpoint::number_of_weights(std::size_t index) const {
+  return SavedWeights(folder_, *manifest_, index).tensors().size();
+}
+
 void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) const {
   const SavedWeights saved(folder_, *manifest_, index);
   for (const auto& [name, target] : targets) require_fit(saved, name, target.sizes(), target.scalar_type());
@@ -70,12 +82,7 @@ void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) co
                 saved.path(), "resume with the model of the saved run");
   }
   const at::NoGradGuard no_grad;
-  for (const auto& [name, target] : targets) {
-    const bool is_flat = target.is_contiguous();
-    at::Tensor flat = is_flat ? target.detach().view({-1}) : at::empty({target.numel()}, target.options());
-    saved.copy(name, 0, target.numel(), flat);
-    if (!is_flat) target.detach().copy_(flat.view(target.sizes()));
-  }
+  for (const auto& [name, target] : targets) copy_elements(saved, name, 0, target);
   saved.require_whole();
 }
 
@@ -83,10 +90,7 @@ void Checkpoint::load_weight_parts(const TensorParts& targets, std::size_t index
   const SavedWeights saved(folder_, *manifest_, index);
   for (const TensorPart& part : targets) require_fit(saved, part.name, part.sizes, part.tensor.scalar_type());
   const at::NoGradGuard no_grad;
-  for (const TensorPart& part : targets) {
-    at::Tensor flat = part.tensor.detach().view({-1});
-    saved.copy(part.name, part.begin, part.end, flat);
-  }
+  for (const TensorPart& part : targets) copy_elements(saved, part.name, part.begin, part.tensor);
   saved.require_whole();
 }
 

@@ -52,7 +52,7 @@ void add_weight_shards(const CheckpointContent& content, int rank, int world_siz
     throw Error("weights are given whole and in parts", "CheckpointWriter::save",
                 "give CheckpointContent::weights or weight_parts");
   }
-  for (std::size_t i = 0; i < content.weight_parts.size(); ++i) {
+  for (std::size_t i = 0; i < content.weight_parts.size() && !content.joins_weight_parts; ++i) {
     parts.push_back(weight_shard(weights_shard_file(i, rank, world_size), content.weight_parts[i]));
   }
 }
@@ -94,9 +94,14 @@ void check_space(FileSystem& files, const std::string& folder, const std::vector
 
 }  // namespace
 
-std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size) {
+std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size,
+                                 const std::vector<JoinedWeights>& joined) {
   std::vector<PartFile> parts;
   if (rank == 0) add_shared_files(content, parts);
+  for (std::size_t i = 0; i < joined.size() && rank == 0; ++i) {
+    parts.push_back(
+        {weights_file(i), joined[i].size_bytes(), [&one = joined[i]](const auto& sink) { one.write(sink); }});
+  }
   add_weight_shards(content, rank, world_size, parts);
   for (std::size_t i = 0; i <= content.further_optimizers.size(); ++i) {
     const OptimizerContent& optimizer = i == 0 ? content.optimizer : content.further_optimizers[i - 1];

@@ -9,6 +9,7 @@
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
 #include "lockstep/checkpoint/files/manifest.h"
+#include "lockstep/checkpoint/joined_weights.h"
 
 namespace lockstep {
 
@@ -19,9 +20,11 @@ struct PartFile {
   std::function<void(const std::function<void(std::string_view)>&)> write;
 };
 
-/// The files that one rank contributes to a checkpoint. They read `content`, which must outlive them.
+/// The files that one rank contributes to a checkpoint. They read `content` and `joined`, which must outlive them.
+/// @param joined  the models' weights, if `content.joins_weight_parts`
 /// @throws Error  if a name or a tensor is invalid
-std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size);
+std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size,
+                                 const std::vector<JoinedWeights>& joined);
 
 /// Writes `parts` into `folder` and syncs each. Checks first that there is space for all of them.
 /// @return  their entries for the manifest

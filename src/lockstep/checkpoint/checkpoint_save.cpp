@@ -51,11 +51,35 @@ void check_parts(const CheckpointSave& save, const std::string& staging, const M
   }
 }
 
+// Runs `body`. If another rank's failure ended the group in which weights are joined, that rank's report says more.
+template <typename Body>
+auto with_reason(PartExchange& exchange, const CheckpointContent& content, const Body& body) {
+  try {
+    return body();
+  } catch (const std::exception&) {
+    if (content.joins_weight_parts) exchange.throw_if_failed();
+    throw;
+  }
+}
+
+// Collective, in the group for it.
+std::vector<JoinedWeights> joined_weights(const CheckpointSave& save, const CheckpointContent& content,
+                                          PartExchange& exchange) {
+  return with_reason(exchange, content, [&] {
+    std::vector<JoinedWeights> joined;
+    for (const TensorParts& parts : content.weight_parts) {
+      if (content.joins_weight_parts) joined.emplace_back(*save.joining, parts, save.names.of(content.step));
+    }
+    return joined;
+  });
+}
+
 // Rank 0: does everything that must be done once.
 void lead(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
   OutputFolder folder(save.files, save.output_dir, save.names);
   folder.recover();
-  const std::vector<PartFile> parts = part_files(content, 0, save.membership.world_size);
+  const std::vector<JoinedWeights> joined = joined_weights(save, content, exchange);
+  const std::vector<PartFile> parts = part_files(content, 0, save.membership.world_size, joined);
   Manifest manifest;
   manifest.step = content.step;
   manifest.world_size = save.membership.world_size;
@@ -65,7 +89,7 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
     exchange.open(staging);
     {
       const LongWork work = writing(save, content.step);
-      manifest.files = write_parts(save.files, staging, parts);
+      manifest.files = with_reason(exchange, content, [&] { return write_parts(save.files, staging, parts); });
     }
     add_parts(exchange.collect_parts(), save, manifest);
     const LongWork work = writing(save, content.step);
@@ -88,11 +112,13 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
 }
 
 void follow(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
-  const std::vector<PartFile> parts = part_files(content, save.membership.rank, save.membership.world_size);
+  const std::vector<JoinedWeights> joined = joined_weights(save, content, exchange);
+  const std::vector<PartFile> parts = part_files(content, save.membership.rank, save.membership.world_size, joined);
   const std::string staging = exchange.wait_until_open();
   Manifest part;
   part.step = content.step;
   try {
+    for (const JoinedWeights& weights : joined) weights.send();
     const LongWork work = writing(save, content.step);
     if (!std::filesystem::is_directory(staging)) {
       throw Error(fmt::format("rank 0 writes its part into {}, which is not there on this rank", staging),
@@ -101,7 +127,7 @@ void follow(const CheckpointSave& save, const CheckpointContent& content, PartEx
     part.files = write_parts(save.files, staging, parts);
     if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
   } catch (const std::exception&) {
-    exchange.throw_if_ended();  // rank 0 has failed and removed the folder
+    exchange.throw_if_failed();  // rank 0 has failed and removed the folder
     throw;
   }
   exchange.give_part(manifest_json(part));
@@ -118,6 +144,7 @@ std::string run_save(const CheckpointSave& save, const CheckpointContent& conten
     save.membership.rank == 0 ? lead(save, content, exchange) : follow(save, content, exchange);
   } catch (const std::exception& error) {
     exchange.fail(error.what());
+    if (content.joins_weight_parts && save.joining != nullptr) save.joining->abort("the checkpoint was not written");
     throw;
   }
   return OutputFolder(save.files, save.output_dir, save.names).final_path(content.step);

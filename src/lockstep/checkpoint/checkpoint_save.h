@@ -7,6 +7,7 @@
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
 #include "lockstep/checkpoint/checkpoint_names.h"
+#include "lockstep/comm/communicator.h"
 #include "lockstep/net/membership.h"
 
 namespace lockstep {
@@ -22,6 +23,8 @@ struct CheckpointSave {
   std::string keys;         ///< prefix of this save's keys in the store, equal on all ranks
   std::string last_keys;    ///< of the previous save, which every rank has finished; empty for the first
   std::int64_t number = 0;  ///< number of this save
+  /// For CheckpointContent::joins_weight_parts: a group of these ranks that nobody else uses. Ended by a failure.
+  Communicator* joining = nullptr;
 };
 
 /// Writes this rank's part of `content`; rank 0 publishes after all ranks have written. Every rank calls it.

@@ -83,6 +83,7 @@ class CheckpointWriter::Implementation {
     wait();
     set_times({seconds_since(begin), 0, 0});
     const std::int64_t number = ++number_;
+    prepare_joining(content);
     if (!options_.background) {
       write(content, number);
       return published_;
@@ -121,12 +122,25 @@ class CheckpointWriter::Implementation {
     times_ = times;
   }
 
+  // Collective. A failed save has ended the group on all ranks.
+  void prepare_joining(const CheckpointContent& content) {
+    if (std::exchange(has_failed_, false)) joining_.reset();
+    if (!content.joins_weight_parts || joining_ != nullptr) return;
+    if (communicator_ == nullptr) {
+      throw Error("joins_weight_parts without a group of ranks", "CheckpointWriter::save",
+                  "give CheckpointContent::weights: one process has all of them");
+    }
+    joining_ = communicator_->split(0, communicator_->rank());
+  }
+
   void write(const CheckpointContent& content, std::int64_t number) {
     const auto begin = std::chrono::steady_clock::now();
     const CheckpointSave save{
         *options_.file_system, membership_,     options_.output_dir, options_.names, options_.save_total_limit,
-        options_.timeout,      keys_of(number), keys_of(number - 1), number};
+        options_.timeout,      keys_of(number), keys_of(number - 1), number,         joining_.get()};
+    has_failed_ = true;
     std::string path = run_save(save, content);
+    has_failed_ = false;
     const std::lock_guard<std::mutex> lock(mutex_);
     published_ = std::move(path);
     times_.write_s = seconds_since(begin);
@@ -136,7 +150,9 @@ class CheckpointWriter::Implementation {
   std::shared_ptr<Communicator> communicator_;
   Membership membership_;
   std::string id_;
-  std::int64_t number_ = 0;  // number of saves begun
+  std::int64_t number_ = 0;                // number of saves begun
+  std::unique_ptr<Communicator> joining_;  // null until weights are joined
+  bool has_failed_ = false;                // the last save
   SnapshotMemory snapshot_;
   mutable std::mutex mutex_;
   std::string published_;  // mutex_ guards it, and times_

@@ -53,7 +53,7 @@ MergedWeights merge_weights(const Checkpoint& checkpoint, const std::string& fol
   };
   write(layout.prefix);
   for (const auto& item : layout.tensors) {
-    for (const SavedWeights::Piece& piece : saved.tensor(item.first).pieces) {
+    for (const TensorPiece& piece : saved.tensor(item.first).pieces) {
       const at::Tensor elements = saved.elements(item.first, piece);
       write({static_cast<const char*>(elements.data_ptr()), elements.nbytes()});
     }

@@ -90,8 +90,14 @@ std::string PartExchange::text_of(const std::string& message, int from) const {
                  {FailureCause::Kind::AbortedByPeer, membership_.peers[static_cast<std::size_t>(from)].global_rank});
 }
 
-void PartExchange::throw_if_ended() {
-  if (const auto message = membership_.store->try_get(prefix_ + "end")) text_of(*message, 0);
+void PartExchange::throw_if_failed() {
+  if (membership_.rank != 0) {
+    if (const auto message = membership_.store->try_get(prefix_ + "end")) text_of(*message, 0);
+    return;
+  }
+  for (int rank = 1; rank < membership_.world_size; ++rank) {
+    if (const auto message = membership_.store->try_get(prefix_ + part_key(rank))) text_of(*message, rank);
+  }
 }
 
 void PartExchange::throw_if_lost(const std::string& key) const {

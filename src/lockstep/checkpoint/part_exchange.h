@@ -28,8 +28,8 @@ class PartExchange {
   std::vector<std::string> collect_parts();
   void end() { set("end", ""); }  ///< rank 0
   void wait_until_end() { wait_for("end", 0); }
-  /// Throws rank 0's failure, if rank 0 has reported one.
-  void throw_if_ended();
+  /// Throws the failure that rank 0 has reported, if it has; on rank 0, another rank's.
+  void throw_if_failed();
 
   /// Reports this rank's failure to the others. Does not throw, because the failure itself is more important.
   void fail(const std::string& reason) noexcept;

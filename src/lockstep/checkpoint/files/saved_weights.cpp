@@ -15,13 +15,6 @@ namespace {
   throw Error(problem, path, "resume from another checkpoint, or copy this one again from where it is whole");
 }
 
-std::int64_t elements_in(const std::vector<std::int64_t>& sizes) {
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;  // the others may overflow
-  std::int64_t count = 1;
-  for (const std::int64_t size : sizes) count *= size;
-  return count;
-}
-
 // The places of a file's tensors: what its metadata says, or the whole of each.
 PartPlaces places_in(const SafetensorsFile& file, bool has_parts) {
   PartPlaces places;
@@ -77,22 +70,8 @@ void SavedWeights::add_file(const std::string& path, bool has_parts) {
 
 void SavedWeights::check_pieces() {
   for (auto& [name, tensor] : tensors_) {
-    std::vector<Piece>& pieces = tensor.pieces;
-    std::sort(pieces.begin(), pieces.end(),
-              [](const Piece& a, const Piece& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
-    std::int64_t next = 0;
-    for (const Piece& piece : pieces) {
-      if (piece.begin != next) {
-        refuse_weights(
-            path_, fmt::format("elements {} to {} of \"{}\" are {}", std::min(next, piece.begin),
-                               std::max(next, piece.begin), name, piece.begin > next ? "in no part" : "there twice"));
-      }
-      next = piece.end;
-    }
-    const std::int64_t count = elements_in(tensor.sizes);
-    if (next != count) {
-      refuse_weights(path_, fmt::format("elements {} to {} of \"{}\" are in no part", next, count, name));
-    }
+    const std::string fault = sort_pieces(name, tensor.pieces, elements_in(tensor.sizes));
+    if (!fault.empty()) refuse_weights(path_, fault);
   }
 }
 
@@ -103,12 +82,12 @@ const SavedWeights::Tensor& SavedWeights::tensor(const std::string& name) const 
               "resume with the model of the saved run");
 }
 
-at::Tensor SavedWeights::elements(const std::string& name, const Piece& piece) const {
-  return files_[piece.file].tensor(name).reshape({-1});
+at::Tensor SavedWeights::elements(const std::string& name, const TensorPiece& piece) const {
+  return files_[piece.owner].tensor(name).reshape({-1});
 }
 
 void SavedWeights::copy(const std::string& name, std::int64_t begin, std::int64_t end, at::Tensor& flat) const {
-  for (const Piece& piece : tensor(name).pieces) {
+  for (const TensorPiece& piece : tensor(name).pieces) {
     const std::int64_t first = std::max(begin, piece.begin);
     const std::int64_t last = std::min(end, piece.end);
     if (first >= last) continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/files/manifest.h"
+#include "lockstep/checkpoint/files/tensor_pieces.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {
@@ -16,16 +17,11 @@ namespace lockstep {
 /// with parts of them. The files are mapped, so only what is copied is read.
 class SavedWeights {
  public:
-  struct Piece {
-    std::int64_t begin = 0;  ///< elements [begin, end) of the whole tensor
-    std::int64_t end = 0;
-    std::size_t file = 0;
-  };
   struct Tensor {
     std::string dtype;  ///< as in safetensors: "F32"
     at::ScalarType type = at::kFloat;
     std::vector<std::int64_t> sizes;
-    std::vector<Piece> pieces;  ///< in order, without a gap
+    std::vector<TensorPiece> pieces;  ///< in order, without a gap; the owner is a file
   };
 
   /// @throws Error  if there are no weights, a file is refused, or the parts of a tensor leave a gap, overlap or do not
@@ -40,7 +36,7 @@ class SavedWeights {
   /// Copies elements [begin, end) of a tensor into `flat`, which is one-dimensional and as long.
   void copy(const std::string& name, std::int64_t begin, std::int64_t end, at::Tensor& flat) const;
   /// The elements of one piece, one-dimensional, where they lie in the file.
-  at::Tensor elements(const std::string& name, const Piece& piece) const;
+  at::Tensor elements(const std::string& name, const TensorPiece& piece) const;
   /// For after tensors were read. @throws Error  if a file was shortened, or could not be read everywhere
   void require_whole() const;
 
