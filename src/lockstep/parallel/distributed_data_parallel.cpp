@@ -96,6 +96,15 @@ void DistributedDataParallelBase::reshard() {
   if (ShardedWeights* const shards = sharded_weights()) shards->free_all();
 }
 
+TensorParts DistributedDataParallelBase::weight_parts() {
+  ShardedWeights* const shards = sharded_weights();
+  return shards == nullptr ? TensorParts() : shards->own_parts();
+}
+
+void DistributedDataParallelBase::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
+  if (ShardedWeights* const shards = sharded_weights()) shards->write_own_parts(write);
+}
+
 std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {
   const ShardedWeights* const shards = sharded_weights();
   return shards == nullptr ? 0 : shards->peak_bytes();

@@ -101,7 +101,8 @@ std::int64_t first_element(const WatchedMemory::Range& range, const at::Tensor& 
       "itself; or after its DistributedDataParallel, optimizer or parameter was gone",
       "fused optimizer of stage 3",
       "write detach() in place of data(), and keep neither beyond the forward that made it; call unfuse() before the "
-      "DistributedDataParallel or the optimizer is destroyed: every rank then has all weights");
+      "DistributedDataParallel or the optimizer is destroyed, or unshard() before the Trainer is: every rank then has "
+      "all weights");
 }
 
 }  // namespace

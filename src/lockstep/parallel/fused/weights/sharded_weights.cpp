@@ -106,12 +106,13 @@ std::size_t ShardedWeights::parameter_at(std::size_t bucket, std::int64_t elemen
 
 void ShardedWeights::begin_unit(std::size_t unit, std::size_t parameter) {
   if (units_[unit].presence != Presence::Here && !may_gather()) {
-    throw Error(fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "
-                            "alone",
-                            gradients_.name(parameter)),
-                communicator_->membership().where() + ", fused optimizer of stage 3",
-                "call unshard() of the DistributedDataParallel on every rank, read or write weights, and call "
-                "reshard(); and run forwards through the DistributedDataParallel");
+    throw Error(
+        fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "
+                    "alone",
+                    gradients_.name(parameter)),
+        communicator_->membership().where() + ", fused optimizer of stage 3",
+        "call unshard() of the DistributedDataParallel, or of the Trainer, on every rank, read or write weights, "
+        "and call reshard(); and run forwards through the DistributedDataParallel");
   }
   ++units_[unit].readers;
   try {

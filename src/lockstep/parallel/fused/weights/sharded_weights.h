@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "lockstep/parallel/fused/weights/sharded_copies.h"
 #include "lockstep/parallel/fused/weights/weight_units.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/tensor/tensor_part.h"
 
 namespace lockstep {
 
@@ -58,6 +60,13 @@ class ShardedWeights final : public ReadWatcher {
   void gather_all();
   /// Gives every parameter memory of its own with all elements. Collective.
   void give_back();
+
+  /// This rank's elements of each parameter, perhaps none: views of its shards, or of what the program has written.
+  /// Frees what was gathered. Not collective.
+  TensorParts own_parts();
+  /// Lets `write` give new values to all of these elements. Values that the program has written are forgotten. Not
+  /// collective, but each rank must do so before the next unit is gathered.
+  void write_own_parts(const std::function<void(const TensorParts&)>& write);
 
   /// Whether the program has given the parameter other memory, or has written to it, which does the same.
   bool is_moved(std::size_t bucket, std::size_t place) const;
