@@ -62,6 +62,7 @@ Bf16ShardsRun train_in_bf16(const std::string& fsdp, bool checkpoints_activation
         options.args.save_strategy = "epoch";
         Trainer trainer(options);
         trainer.train();
+        trainer.unshard();
         if (group->rank() != 0) return;
         for (const LogEntry& entry : trainer.state().log_history) {
           for (const char* name : {"loss", "eval_loss"}) {

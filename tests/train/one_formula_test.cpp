@@ -78,7 +78,9 @@ at::Tensor weights_of_trainer(const WayToTrain& way, int epochs, const std::shar
   options.args.fsdp = std::vector<std::string>{way.fsdp};
   options.args.replicas = way.replicas > 1 ? way.replicas : 0;
   options.args.save_strategy = "no";
-  Trainer(options).train();
+  Trainer trainer(options);
+  trainer.train();
+  trainer.unshard();
   return flat_weights(*net);
 }
 

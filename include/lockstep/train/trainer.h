@@ -45,7 +45,15 @@ class Trainer {
   PredictionOutput predict(const std::shared_ptr<const Dataset>& dataset,
                            const std::string& metric_key_prefix = "test");
 
-  /// Writes the weights and the model's files into `folder` (default: output_dir), on rank 0.
+  /// With fsdp full_shard on several hosts each rank has a share of the weights alone, during the training and after
+  /// it. Trainer's own calls work with shares. A program that reads the weights itself calls `unshard` before, on every
+  /// rank: it gathers all of them, in memory for all, until `reshard`, the next evaluation, save or update, or the
+  /// Trainer's end, after which each rank keeps them. Without full_shard it does nothing. Collective.
+  void unshard();
+  /// Frees the weights of other ranks again.
+  void reshard();
+  /// Writes the weights and the model's files into `folder` (default: output_dir), on rank 0. Weights in shards are
+  /// sent to rank 0 piece by piece.
   void save_model(const std::string& folder = "");
   /// Prints `***** train metrics *****` and the metrics, on rank 0.
   void log_metrics(const std::string& split, const Logs& metrics);

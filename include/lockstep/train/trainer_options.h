@@ -19,7 +19,11 @@ namespace lockstep {
 
 /// Everything that a Trainer needs.
 struct TrainerOptions {
-  std::shared_ptr<TrainableModel> model;  ///< required
+  std::shared_ptr<TrainableModel> model;  ///< required, unless model_init is given
+  /// Makes the model, in place of `model`: called after the generator has been seeded with args.seed, when the Trainer
+  /// is constructed and before each further `train`. With fsdp full_shard on several ranks its weights are deferred
+  /// (see deferred.h), so that no rank ever holds all of them.
+  std::function<std::shared_ptr<TrainableModel>()> model_init{};
   TrainingArguments args{};
   std::shared_ptr<const Dataset> train_dataset{};  ///< required by `train`
   std::shared_ptr<const Dataset> eval_dataset{};   ///< required unless eval_strategy is "no"

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -18,7 +19,9 @@
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/local_device.h"
+#include "lockstep/parallel/deferred.h"
 #include "lockstep/start/kernel_choice.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/trainer_checks.h"
@@ -28,6 +31,8 @@
 #include "lockstep/train/output_folder_lock.h"
 #include "lockstep/train/survival/survival.h"
 #include "lockstep/train/trainer_context.h"
+#include "lockstep/train/weights/model_folder.h"
+#include "lockstep/train/weights/model_weights.h"
 
 namespace lockstep {
 namespace {
@@ -49,20 +54,6 @@ nlohmann::json json_of(const Logs& metrics) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, value] : metrics) json[name] = value;
   return json;
-}
-
-void save_weights(TrainableModel& model, const std::string& folder) {
-  create_folders(folder);
-  // Everything is written before the first file is replaced: a full disk leaves the old model, not a mixture.
-  std::vector<std::unique_ptr<AtomicFile>> files;
-  for (const auto& [name, bytes] : model.files()) {
-    const std::filesystem::path path = std::filesystem::path(folder) / name;  // "1_Pooling/config.json" among them
-    create_folders(path.parent_path());
-    files.push_back(std::make_unique<AtomicFile>(path));
-    files.back()->write(bytes);
-  }
-  write_safetensors(folder + "/model.safetensors", weights_of(model));
-  for (const auto& file : files) file->commit();
 }
 
 }  // namespace
@@ -91,6 +82,23 @@ struct Trainer::Implementation {
       body();
     });
   }
+  // A training needs the model with all weights, or a new one.
+  void begin_again() {
+    if (context.shards && !context.options.model_init) context.shards->make_whole();
+    context.shards.reset();
+    if (context.options.model_init) make_model();
+  }
+  void make_model() {
+    TrainerOptions& options = context.options;
+    if (options.model_init) {
+      torch::manual_seed(static_cast<std::uint64_t>(options.args.seed));
+      options.model =
+          may_shard_weights(options.args, context.world_size()) ? deferred(options.model_init) : options.model_init();
+    }
+    check_trainer_model(options);
+    place_on_device(*options.model, options.args.use_cpu);
+    options.model = with_precision(options.model, context.precision);
+  }
   // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts. If nothing is saved, the
   // folder need not exist or be writable.
   void take_output_folder() {
@@ -105,6 +113,7 @@ struct Trainer::Implementation {
   }
 
   TrainerContext context;
+  bool has_trained = false;
   bool output_folder_is_taken = false;
   std::shared_ptr<const OutputFolderLock> output_folder;
 };
@@ -116,9 +125,9 @@ Trainer::Trainer(TrainerOptions options) {
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;
   context.precision = precision_of(context.args());
+  if (context.options.model) check_trainer_model(context.options);  // before the ranks meet
   join_ranks(context);
-  place_on_device(*context.options.model, context.args().use_cpu);
-  context.options.model = with_precision(context.options.model, context.precision);
+  implementation_->make_model();
   context.state.is_world_process_zero = context.rank() == 0;
   if (context.options.print_logs) {
     context.options.callbacks.push_back(std::make_shared<PrinterCallback>(context.options.print));
@@ -151,6 +160,7 @@ TrainOutput Trainer::train() {
     implementation_->take_output_folder();
   }
   if (context.survival) context.take_output_folder = [this] { implementation_->lock_output_folder(); };
+  if (std::exchange(implementation_->has_trained, true)) implementation_->begin_again();
   return TrainingSession(context).run();
 }
 
@@ -181,9 +191,28 @@ PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset,
   return output;
 }
 
+void Trainer::unshard() {
+  if (implementation_->context.shards) implementation_->context.shards->unshard();
+}
+
+void Trainer::reshard() {
+  if (implementation_->context.shards) implementation_->context.shards->reshard();
+}
+
 void Trainer::save_model(const std::string& folder) {
   const std::string place = folder.empty() ? args().output_dir : folder;
-  implementation_->on_rank_0("saving the model in " + place, [&] { save_weights(model(), place); });
+  const std::string what = "saving the model in " + place;
+  TrainerContext& context = implementation_->context;
+  if (!context.shards) {
+    return implementation_->on_rank_0(what, [&] {
+      ModelFolder files(model(), place);
+      write_safetensors(files.weights_path(), weights_of(model()));
+      files.commit();
+    });
+  }
+  std::unique_ptr<ModelFolder> files;  // on rank 0
+  implementation_->on_rank_0(what, [&] { files = std::make_unique<ModelFolder>(model(), place); });
+  ModelWeights(context).save(place + "/model.safetensors", [&] { files->commit(); });
 }
 
 void Trainer::log_metrics(const std::string& split, const Logs& metrics) {

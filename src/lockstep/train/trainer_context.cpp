@@ -101,6 +101,7 @@ EvaluationResult TrainerContext::evaluate(const std::shared_ptr<const Dataset>& 
   how.on_batch = [this](std::int64_t done, std::int64_t batches) { notify_prediction_step(done, batches); };
   const ParallelChoice choice = choose_engine(args(), *options.model, group.get());
   if (choice.kind == EngineKind::DataParallel) how.replicas = replica_devices(choice, *options.model);
+  how.shards = shards.get();
   if (world_size() > 1 && args().virtual_shards == 0) take_buffers_of_rank_0(*options.model, *group);
   EvaluationResult result = evaluate_dataset(*options.model, dataset, how, group);
 

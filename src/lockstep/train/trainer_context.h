@@ -21,6 +21,7 @@ struct TrainerContext {
   std::shared_ptr<Communicator> group;       ///< null: one process
   int rank_alone = 0;                        ///< what `rank` returns if there is no group
   std::shared_ptr<Survival> survival;        ///< null unless lost ranks are to be survived
+  std::shared_ptr<WeightShards> shards;      ///< the model's weights, if ranks have them in shards; else null
   std::function<void()> take_output_folder;  ///< to be called by the first rank, if it was not the first before
   TrainerState state;
   TrainerControl control;

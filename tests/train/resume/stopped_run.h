@@ -74,6 +74,7 @@ inline RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communic
   if (!resume_from.empty()) options.args.resume_from_checkpoint = resume_from;
   Trainer trainer(options);
   trainer.train();
+  trainer.unshard();
   return {flat_weights(*net), trainer.state().log_history, trainer.state()};
 }
 

@@ -4,6 +4,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/mnist.h"
 #include "tools/lockstep/train/array_model.h"
+#include "tools/lockstep/train/built_model.h"
 #include "tools/lockstep/train/table_files.h"
 #include "tools/lockstep/train/training_task.h"
 
@@ -49,8 +50,9 @@ TrainingTask make_image_classification_task(const TaskFlags& flags, const Traini
   const bool keeps_classes = std::filesystem::is_directory(flags.model) && !flags.ignore_mismatched_sizes;
   const bool counts = !keeps_classes && !flags.train_file.empty();
   const std::int64_t counted = counts ? count_mnist_classes(flags.train_file, Split::Train) : 0;
-  const ArrayModel model =
-      load_or_make_array_model(flags.model, {}, numbers_as_names(counted), flags.ignore_mismatched_sizes);
+  const ArrayModel model = built_for_training(args, [&] {
+    return load_or_make_array_model(flags.model, {}, numbers_as_names(counted), flags.ignore_mismatched_sizes);
+  });
   TrainingTask task = array_task(flags, model, InputKind::Image, "convnet", {});
   const auto classes = static_cast<std::int64_t>(model.labels.size());
   const auto seed = static_cast<std::uint64_t>(args.seed);
@@ -77,8 +79,9 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column());
   ModelOptions options;
   options.features = encoding.features();
-  const ArrayModel model =
-      load_or_make_array_model(flags.model, options, encoding.classes(), flags.ignore_mismatched_sizes);
+  const ArrayModel model = built_for_training(args, [&] {
+    return load_or_make_array_model(flags.model, options, encoding.classes(), flags.ignore_mismatched_sizes);
+  });
   TrainingTask task = array_task(flags, model, InputKind::Features, "mlp", {{TableEncoding::kFile, encoding.json()}});
   task.warnings = warnings_of_labels(encoding.classes(), train ? train->size() : 0, flags.train_file);
   task.warnings.insert(task.warnings.end(), warnings.begin(), warnings.end());

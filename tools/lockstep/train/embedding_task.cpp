@@ -12,6 +12,7 @@
 #include "lockstep/data/text_file.h"
 #include "lockstep/models/sentence_encoder.h"
 #include "lockstep/train/sentence_training.h"
+#include "tools/lockstep/train/built_model.h"
 #include "tools/lockstep/train/problem_type.h"
 #include "tools/lockstep/train/text_columns.h"
 #include "tools/lockstep/train/training_task.h"
@@ -94,7 +95,8 @@ TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const Training
   loading.tokenizer_size = tokenizer.vocab_size();
   loading.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
   loading.gradient_checkpointing = args.gradient_checkpointing;
-  const auto loaded = SentenceEncoderImpl::load_or_make(flags.model, loading, tokenizer.pad_id());
+  const auto loaded = built_for_training(
+      args, [&] { return SentenceEncoderImpl::load_or_make(flags.model, loading, tokenizer.pad_id()); });
   SentenceLayout layout = loaded.model->layout();
   const std::int64_t positions = loaded.model->max_positions();
   const TextLength length = text_length_of_sentences(flags.max_length, layout.max_seq_length, positions)

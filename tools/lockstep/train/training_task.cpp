@@ -15,6 +15,7 @@
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
+#include "tools/lockstep/train/built_model.h"
 
 namespace lockstep {
 namespace {
@@ -237,7 +238,7 @@ Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& a
   options.tokenizer_size = tokenizer.vocab_size();
   options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
   options.gradient_checkpointing = args.gradient_checkpointing;
-  return load_or_make_model(flags.model, task, options, tokenizer.pad_id());
+  return built_for_training(args, [&] { return load_or_make_model(flags.model, task, options, tokenizer.pad_id()); });
 }
 
 std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,

@@ -210,6 +210,10 @@ Sharding sharding_of(const TrainingArguments& arguments, const std::string& wher
   return sharding;
 }
 
+bool may_shard_weights(const TrainingArguments& arguments, int world_size) {
+  return world_size > 1 && sharding_of(arguments, "training arguments").stage == 3;
+}
+
 void check_sharding(const TrainingArguments& arguments, const std::string& where) {
   const int stage = sharding_of(arguments, where).stage;
   if (stage > 1 && arguments.virtual_shards > 0) {

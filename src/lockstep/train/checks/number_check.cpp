@@ -32,13 +32,4 @@ void NumberCheck::report(double loss_of_rank) {
       context_.state.global_step + 1, fmt::join(ranks, ", "));
 }
 
-std::string NumberCheck::first_unsound_weight() const {
-  const torch::NoGradGuard no_grad;
-  for (const NamedTensor& parameter : context_.options.model->tensors().parameters) {
-    if (!parameter.tensor.is_floating_point() || at::isfinite(parameter.tensor).all().item<bool>()) continue;
-    return parameter.name;
-  }
-  return "";
-}
-
 }  // namespace lockstep

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <string>
-
 #include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
 
-/// Watches a training for losses and weights that are not finite numbers.
+/// Watches a training for losses that are not finite numbers.
 class NumberCheck {
  public:
   /// @param context  outlives this object
@@ -15,9 +13,6 @@ class NumberCheck {
   /// Warns when the loss of the present update is the first that is NaN or infinite, and names the ranks. Collective in
   /// that case. @param loss  over all ranks. @param loss_of_rank  of this rank alone
   void check_loss(double loss, double loss_of_rank);
-  /// The first parameter that contains NaN or infinity, in the order of the model; empty if there is none. All ranks
-  /// hold equal weights, so they get the same answer.
-  std::string first_unsound_weight() const;
 
  private:
   void report(double loss_of_rank);

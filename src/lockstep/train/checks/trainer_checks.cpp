@@ -51,7 +51,10 @@ void check_best_metric(const TrainerOptions& options) {
 }  // namespace
 
 void check_trainer_options(const TrainerOptions& options) {
-  if (!options.model) throw UsageError("a trainer without a model", "Trainer", "give TrainerOptions::model");
+  if (static_cast<bool>(options.model) == static_cast<bool>(options.model_init)) {
+    throw UsageError(options.model ? "a trainer with a model and a model_init" : "a trainer without a model", "Trainer",
+                     "give TrainerOptions::model, or model_init");
+  }
   check_training_arguments(options.args);
   check_backend(options.args);
   check_best_metric(options);
@@ -59,6 +62,10 @@ void check_trainer_options(const TrainerOptions& options) {
     throw UsageError("eval_strategy " + options.args.eval_strategy + " without evaluation data", "Trainer",
                      "give an evaluation dataset (--validation-file), or set eval_strategy to no");
   }
+}
+
+void check_trainer_model(const TrainerOptions& options) {
+  if (!options.model) throw UsageError("model_init returned no model", "Trainer", "return a model");
   if (options.args.gradient_checkpointing && !options.model->recomputes_activations()) {
     throw UsageError(
         "gradient_checkpointing, and the model keeps its activations", "Trainer",

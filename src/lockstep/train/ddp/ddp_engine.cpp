@@ -12,6 +12,7 @@
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/ddp/adapted_ddp.h"
+#include "lockstep/train/weights/weight_shards.h"
 
 namespace lockstep {
 namespace {
@@ -63,7 +64,7 @@ class UnevenDdp : public AdaptedDdp {
   at::Tensor reached_;  // a parameter that got a gradient from a batch
 };
 
-class DdpEngine : public GradientEngine {
+class DdpEngine : public GradientEngine, public WeightShards {
  public:
   DdpEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
             DistributedDataParallelOptions options, bool fuse, const Sharding& sharding)
@@ -121,12 +122,21 @@ class DdpEngine : public GradientEngine {
     return std::string(to_string(mode)) + (how_.stage > 1 ? " and sharded gradients" : "");
   }
 
-  void show_weights() override { ddp_.unshard(); }
-  void hide_weights() override { ddp_.reshard(); }
+  void unfuse() override { ddp_.unfuse(); }
+
+  WeightShards* weight_shards() override { return shards_weights_ ? this : nullptr; }
+  at::Tensor evaluate(const Batch& batch) override { return ddp_.forward(batch); }
+  TensorParts parts() override { return ddp_.weight_parts(); }
+  void write_parts(const std::function<void(const TensorParts&)>& write) override { ddp_.write_weight_parts(write); }
+  void unshard() override { ddp_.unshard(); }
+  void reshard() override { ddp_.reshard(); }
+  void make_whole() override { ddp_.unfuse_weights(); }
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
 
-  void finish() override { ddp_.unfuse_weights(); }
+  void finish() override {
+    if (!shards_weights_) ddp_.unfuse_weights();
+  }
 
  private:
   LossSum forward_backward(const Batch& batch, const MicroBatch& how) {

@@ -10,9 +10,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/log_text.h"
+#include "lockstep/train/weights/model_weights.h"
 
 namespace lockstep {
 
@@ -67,13 +67,8 @@ void BestModel::load() {
     throw Error("load_best_model_at_end, and no evaluation gave a best model", context_.where(),
                 "evaluate at least once: make eval_steps smaller than the number of steps");
   }
-  const NamedTensors weights = weights_of(*context_.options.model);
-  if (context_.group) {
-    open_checkpoint(folder, *context_.group).load_weights(weights);
-    check_replicas_equal(*context_.group, weights, "weights of the best model, " + folder);
-  } else {
-    Checkpoint(folder).load_weights(weights);
-  }
+  const Checkpoint best = context_.group ? open_checkpoint(folder, *context_.group) : Checkpoint(folder);
+  ModelWeights(context_).load(best, "weights of the best model, " + folder);
   context_.print(fmt::format("Loading best model from {} (score: {}).", folder,
                              python_number(context_.state.best_metric.value_or(0))));
 }

@@ -113,9 +113,22 @@ void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOption
   const c10::Device device = device_of(model);
   for (const Batch& batch : loader) {
     const Batch here = on_device(batch, device);
-    add_result(result_of(model, model.forward(here), here, options), sums);
+    const at::Tensor output = options.shards != nullptr ? options.shards->evaluate(here) : model.forward(here);
+    add_result(result_of(model, output, here, options), sums);
     told.done();
   }
+}
+
+// The other ranks gather weights from this one as long as they have batches.
+void keep_step(TrainableModel& model, const Dataset& dataset, const EvaluationOptions& options, std::int64_t batches,
+               const SampleShares& shares) {
+  const std::int64_t samples = (dataset.size() + shares.all - 1) / shares.all;  // of the rank that has most
+  const std::int64_t most = (samples + options.batch_size - 1) / options.batch_size;
+  if (batches >= most) return;
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  const Batch batch = options.collate ? options.collate({dataset.get(0)}) : dataset.get_batch({0});
+  for (; batches < most; ++batches) options.shards->evaluate(on_device(batch, device_of(model)));
 }
 
 // Runs the same batches, added up in the same order, as a single copy would.
@@ -204,8 +217,9 @@ EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<c
     std::optional<OneThread> one_thread;
     if (options.virtual_shards > 0) one_thread.emplace();
     std::optional<LongWork> work;  // the other ranks may finish long before
-    if (group) work.emplace(group->membership(), "evaluating", WorkLog::Quiet);
+    if (group && options.shards == nullptr) work.emplace(group->membership(), "evaluating", WorkLog::Quiet);
     of_shares = run_batches(model, loaders, options);
+    if (options.shards != nullptr) keep_step(model, *dataset, options, of_shares.front().steps, shares);
   }
   EvaluationResult result;
   result.samples = dataset->size();

@@ -9,6 +9,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/replicas/replica_device.h"
 #include "lockstep/train/trainable_model.h"
+#include "lockstep/train/weights/weight_shards.h"
 
 namespace lockstep {
 
@@ -24,6 +25,9 @@ struct EvaluationOptions {
   /// Devices of copies of the model, which take batches in turn. Fewer than two: the model itself runs. Otherwise it
   /// must have a module.
   std::vector<ReplicaDevice> replicas{};
+  /// The model, if ranks have its weights in shards: its forwards meet the other ranks', so a rank with fewer batches
+  /// repeats a sample, whose results are dropped. Null: each rank has all weights.
+  WeightShards* shards = nullptr;
   /// Called in the caller's thread for each batch, with the number of batches done and the number that this rank has.
   std::function<void(std::int64_t done, std::int64_t batches)> on_batch{};
 };
@@ -41,7 +45,7 @@ struct EvaluationResult {
 
 /// Runs the model, in evaluation mode, over all samples, each on one rank. If it was in training mode, that is
 /// restored. Results do not depend on `replicas`. Ranks may have different numbers of batches, or none; they
-/// communicate once, at the end. Collective over `group`.
+/// communicate once, at the end, and for weights in shards. Collective over `group`.
 /// @param group  null: one process
 /// @throws Error  as the model, the dataset and the communicator do
 EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<const Dataset>& dataset,

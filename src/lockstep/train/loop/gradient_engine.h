@@ -15,6 +15,8 @@
 
 namespace lockstep {
 
+class WeightShards;
+
 /// How one process, or the ranks of a job, share the work of an update. (OSLO already has a ParallelMode, in
 /// parallel_context.h.)
 enum class EngineKind { Single, DataParallel, DistributedDataParallel, VirtualShards };
@@ -62,13 +64,14 @@ class GradientEngine {
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work if they can. @return  how, as one line; empty if nothing is shared
   virtual std::string fuse(FlatOptimizer&) { return ""; }
+  /// Undoes `fuse`: each rank has all weights and the whole state again. Collective.
+  virtual void unfuse() {}
   /// Seconds for which this rank waited for others in the last update's exchanges.
   virtual double waited_s() const { return 0; }
-  /// Lets this rank read all weights outside of `run`, until `hide_weights` or the next update. Collective.
-  virtual void show_weights() {}
-  virtual void hide_weights() {}
-  /// Ends the training: every rank gets its own weights. The optimizer, which nobody needs any more, cannot step again.
-  /// Collective.
+  /// The weights, if the ranks have them in shards; else null.
+  virtual WeightShards* weight_shards() { return nullptr; }
+  /// Ends the training: every rank gets its own weights, unless they are in shards. The optimizer, which nobody needs
+  /// any more, cannot step again. Collective.
   virtual void finish() {}
 
  protected:

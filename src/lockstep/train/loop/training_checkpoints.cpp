@@ -13,12 +13,11 @@
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/train/arguments/argument_changes.h"
-#include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/resume_checks.h"
+#include "lockstep/train/weights/model_weights.h"
 
 namespace lockstep {
 namespace {
@@ -41,18 +40,11 @@ at::Tensor loss_memory(const LossMemory& losses, bool epoch_ended) {
   return torch::tensor({sum.losses, static_cast<double>(sum.updates), epoch_ended ? 1.0 : 0.0}, torch::kDouble);
 }
 
-// The part of the weights that this rank saves. Buffers are saved whole, by rank 0: other ranks may have other values
-// in them.
-TensorParts weight_share(TrainableModel& model, int rank, int world_size) {
-  const ModuleTensors tensors = model.tensors();
-  NamedTensors parameters;
-  for (const NamedTensor& parameter : tensors.parameters) parameters.emplace_back(parameter.name, parameter.tensor);
-  TensorParts share = parts_of_rank(parameters, rank, world_size);
-  if (rank != 0) return share;
-  for (const NamedTensor& buffer : tensors.buffers()) {
-    share.push_back({buffer.name, buffer.tensor.sizes().vec(), 0, buffer.tensor.numel(), buffer.tensor});
-  }
-  return share;
+// "false", "true" or a folder.
+std::string asked_checkpoint(const TrainingArguments& args) {
+  std::string from = args.resume_from_checkpoint.value_or("false");
+  if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // Python's spelling
+  return from;
 }
 
 }  // namespace
@@ -65,11 +57,7 @@ CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
   CheckpointContent content;
   content.step = context_.state.global_step;
   content.trainer_state = context_.state;
-  if (sharding_of(context_.args(), context_.where()).saves_shards) {
-    content.weight_parts = {weight_share(*context_.options.model, context_.rank(), context_.world_size())};
-  } else if (is_rank_0) {
-    content.weights = weights_of(*context_.options.model);
-  }
+  ModelWeights(context_).add_to(content);
   if (is_rank_0) {
     content.files = context_.options.model->files();
     content.files[kArgumentsFile] = to_json(context_.args()).dump(2) + "\n";
@@ -90,6 +78,7 @@ void TrainingCheckpoints::save(SaveOptions how) {
   if (!writer_) {
     CheckpointWriterOptions options;
     options.output_dir = args.output_dir;
+    options.background = !context_.shards;  // whose ranks have no memory for a copy of what is saved
     options.save_total_limit = static_cast<int>(args.save_total_limit.value_or(0));
     writer_ = std::make_unique<CheckpointWriter>(options, context_.group);
   }
@@ -107,10 +96,11 @@ void TrainingCheckpoints::wait() {
   if (writer_) writer_->wait();
 }
 
+bool TrainingCheckpoints::are_asked_for(const TrainingArguments& args) { return asked_checkpoint(args) != "false"; }
+
 void TrainingCheckpoints::resume() {
   const std::string& output_dir = context_.args().output_dir;
-  std::string from = context_.args().resume_from_checkpoint.value_or("false");
-  if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // Python's spelling
+  const std::string from = asked_checkpoint(context_.args());
   if (from == "false") return;
   if (from != "true") {
     run_together(context_.group, "looking at " + from, [&] {
@@ -144,8 +134,7 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   const TrainerState state = checkpoint.trainer_state();
   require_same_step(checkpoint, state);
   require_same_kinds(json_in(checkpoint, kArgumentsFile), args, checkpoint.path());
-  const NamedTensors weights = weights_of(*context_.options.model);
-  checkpoint.load_weights(weights);
+  ModelWeights(context_).load(checkpoint, "weights after loading " + checkpoint.path());
   parts_.updater.load(checkpoint);
 
   const ResumeState own = parts_.plan.has_shards ? state_of_shards(checkpoint, context_.rank())
@@ -157,9 +146,6 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   set_max_steps(args, steps_in_all(checkpoint, state, own.is_remapped), parts_.plan);
   parts_.updater.load_schedule(checkpoint, parts_.plan);
   take_up_state(checkpoint, state);
-  if (context_.world_size() > 1) {
-    check_replicas_equal(*context_.group, weights, "weights after loading " + checkpoint.path());
-  }
   context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by {} 0.",
                              checkpoint.path(), state.global_step, parts_.progress.epoch(),
                              parts_.progress.state().position, parts_.plan.has_shards ? "shard" : "rank"));

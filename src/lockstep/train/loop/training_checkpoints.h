@@ -18,6 +18,8 @@ class TrainingCheckpoints {
   /// @param context, parts  outlive this object
   TrainingCheckpoints(TrainerContext& context, TrainingParts& parts);
 
+  /// Whether `resume_from_checkpoint` asks for one.
+  static bool are_asked_for(const TrainingArguments& args);
   /// Continues from the checkpoint that `resume_from_checkpoint` asks for; does nothing if it asks for none.
   /// Collective.
   /// @throws Error, UsageError  if that checkpoint cannot be continued

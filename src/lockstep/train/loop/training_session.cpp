@@ -7,17 +7,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/file_system.h"
-#include "lockstep/base/log.h"
 #include "lockstep/base/mix_bits.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/files/output_folder.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/disk_room.h"
 #include "lockstep/train/checks/flat_loss.h"
@@ -26,6 +25,7 @@
 #include "lockstep/train/loop/default_flow.h"
 #include "lockstep/train/loop/startup_advice.h"
 #include "lockstep/train/survival/survival.h"
+#include "lockstep/train/weights/model_weights.h"
 
 namespace lockstep {
 namespace {
@@ -34,24 +34,6 @@ Batch batch_of_first_sample(const Dataset& dataset, const Collate& collate) {
   if (!collate) return dataset.get_batch({0});
   return collate({dataset.get(0)});
 }
-
-// While it lives, this rank can read all weights.
-class WeightsShown {
- public:
-  explicit WeightsShown(GradientEngine& engine) : engine_(engine) { engine_.show_weights(); }
-  WeightsShown(const WeightsShown&) = delete;
-  WeightsShown& operator=(const WeightsShown&) = delete;
-  ~WeightsShown() {
-    try {
-      engine_.hide_weights();
-    } catch (const std::exception& error) {
-      log_warning("the weights of all ranks stay in memory until the next update: {}", error.what());
-    }
-  }
-
- private:
-  GradientEngine& engine_;
-};
 
 }  // namespace
 
@@ -69,7 +51,10 @@ TrainingSession::TrainingSession(TrainerContext& context)
   reset_state();
 }
 
-TrainingSession::~TrainingSession() { context_.flow = nullptr; }
+TrainingSession::~TrainingSession() {
+  context_.flow = nullptr;
+  if (!keeps_shards_) context_.shards.reset();
+}
 
 void TrainingSession::reset_state() {
   context_.state = TrainerState();
@@ -85,12 +70,13 @@ TrainOutput TrainingSession::run() {
   // Dropout differs from rank to rank.
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
+  std::optional<std::string> fused = share_before_resuming();
   if (!is_new_) checkpoints_.resume();
   if (!checkpoints_.taken_up().empty() && context_.state.global_step >= parts_.plan.max_steps) return end_at_once();
   context_.flow = std::make_shared<DefaultFlowCallback>(parts_.plan);
   model_->set_training(true);
   if (!is_new_) {
-    print_advice(make_engine());
+    print_advice(fused ? *fused : make_engine());
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
     context_.notify(&TrainerCallback::on_train_begin);
@@ -98,6 +84,30 @@ TrainOutput TrainingSession::run() {
   }
   run_stages();
   return finish(seconds_since(start));
+}
+
+// Weights in shards are loaded by each rank's share, so the ranks share them out before. Weights that are whole on each
+// rank are loaded first.
+std::optional<std::string> TrainingSession::share_before_resuming() {
+  if (!may_shard_weights(args_, context_.world_size()) || !TrainingCheckpoints::are_asked_for(args_))
+    return std::nullopt;
+  std::string fused = make_engine();
+  if (context_.shards) return fused;
+  engine_->unfuse();
+  engine_.reset();
+  return std::nullopt;
+}
+
+// After the training each rank still has its share of the weights alone, for evaluations and saving.
+void TrainingSession::keep_shards() {
+  if (!context_.shards) return;
+  struct Kept {
+    std::unique_ptr<FlatOptimizer> optimizer;  // which the engine uses
+    std::shared_ptr<GradientEngine> engine;
+  };
+  auto kept = std::make_shared<Kept>(Kept{parts_.updater.release_optimizer(), engine_});
+  context_.shards = std::shared_ptr<WeightShards>(kept, context_.shards.get());
+  keeps_shards_ = true;
 }
 
 void TrainingSession::print_advice(const std::string& fused_update) {
@@ -133,6 +143,7 @@ TrainOutput TrainingSession::end_at_once() {
                   checkpoints_.taken_up(), step, parts_.plan.max_steps));
   const bool has_best = !context_.state.best_model_checkpoint.empty();
   if (args_.load_best_model_at_end && step == parts_.plan.max_steps && has_best) parts_.best.load();
+  keep_shards();
   TrainOutput output;
   output.global_step = step;
   output.already_complete = checkpoints_.taken_up();
@@ -222,8 +233,7 @@ UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
 // good one.
 void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
   if (!args_.stop_on_nan || (std::isfinite(totals.loss) && !parts_.updater.has_suspect_norm())) return;
-  const WeightsShown shown(*engine_);
-  const std::string name = numbers_.first_unsound_weight();
+  const std::string name = ModelWeights(context_).first_unsound();
   if (name.empty()) return;
   checkpoints_.wait();
   throw Error(
@@ -242,7 +252,6 @@ void TrainingSession::note_loss(const UpdateTotals& totals) {
 }
 
 void TrainingSession::save() {
-  const WeightsShown shown(*engine_);
   TrainingCheckpoints::SaveOptions how;
   how.epoch_ended = epoch_ended_;
   how.wait = stop_was_asked() || args_.survive_lost_ranks;
@@ -250,7 +259,6 @@ void TrainingSession::save() {
 }
 
 void TrainingSession::evaluate(Evaluate purpose) {
-  const WeightsShown shown(*engine_);
   Logs metrics;
   context_.evaluate(context_.options.eval_dataset, "eval", &TrainerCallback::on_evaluate, metrics);
   if (purpose == Evaluate::ToLook || !parts_.best.is_sought()) return;
@@ -289,6 +297,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   const std::string flat =
       first_step_ == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
   if (!flat.empty()) context_.print(flat);
+  keep_shards();
   return output;
 }
 

@@ -37,6 +37,8 @@ class TrainingSession {
   enum class Evaluate { ToLook, ToCompare };
 
   void reset_state();
+  std::optional<std::string> share_before_resuming();
+  void keep_shards();
   void print_advice(const std::string& fused_update);
   TrainOutput end_at_once();
 
@@ -91,8 +93,10 @@ class TrainingSession {
   TrainingCheckpoints checkpoints_;
   NumberCheck numbers_;
   std::unique_ptr<UpdateRescue> rescue_;  // null unless lost ranks are survived
-  std::unique_ptr<GradientEngine> engine_;
+  std::shared_ptr<GradientEngine> engine_;
   std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
+
+  bool keeps_shards_ = false;  // the Trainer has the engine from now on
 
   Stage stage_ = Stage::Begin;  // the one that comes next, or is under way
   // As they were when the stage began.

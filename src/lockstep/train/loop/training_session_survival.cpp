@@ -53,7 +53,10 @@ std::string TrainingSession::make_engine() {
   engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
   const bool survives = rescue_ != nullptr;
   if (survives && !UpdateRescue::refusal(*context_.survival->group(), {}, parts_.plan.has_shards).empty()) return "";
-  return engine_->fuse(parts_.updater.optimizer());
+  std::string fused = engine_->fuse(parts_.updater.optimizer());
+  WeightShards* const shards = engine_->weight_shards();
+  context_.shards = shards == nullptr ? nullptr : std::shared_ptr<WeightShards>(engine_, shards);
+  return fused;
 }
 
 // The ranks have changed. Those that are behind get the state of one that is not. Then all of them begin the present

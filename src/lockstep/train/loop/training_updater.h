@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
@@ -19,6 +20,8 @@ class TrainingUpdater {
   TrainingUpdater(const TrainingArguments& args, const TrainingPlan& plan, TrainableModel& model, bool scales_loss);
 
   FlatOptimizer& optimizer() { return *optimizer_; }
+  /// Gives the optimizer away; this object can then only be destroyed.
+  std::unique_ptr<FlatOptimizer> release_optimizer() { return std::move(optimizer_); }
   /// The factor by which the loss of the next backward is multiplied.
   double loss_scale() const { return scaler_ ? scaler_->get_scale() : 1; }
 
