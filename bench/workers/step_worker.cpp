@@ -24,6 +24,7 @@
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
+#include "lockstep/parallel/deferred.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/tensor/bf16_forward.h"
 
@@ -145,7 +146,8 @@ nlohmann::ordered_json profile_of(const Arguments& args, const Step& step) {
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
   ls::HeldMemory held;
-  const auto model = model_of(args.model);
+  // In stage 3 no rank ever holds the whole model.
+  const auto model = stage_of(args) == 3 ? ls::deferred([&] { return model_of(args.model); }) : model_of(args.model);
   ls::DistributedDataParallelOptions options;
   if (args.dtype == "bf16" && args.mode != "fused-casts") options.compute_dtype = at::kBFloat16;
   if (stage_of(args) > 1) options.bucket_cap_mb = 2;  // as Trainer
