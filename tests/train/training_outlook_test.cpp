@@ -55,6 +55,16 @@ TEST(TrainingOutlook, SaysWhatIsAboutToBegin) {
   EXPECT_NE(training_start_text(args, state).find(", 20 of them done"), std::string::npos);
 }
 
+TEST(TrainingOutlook, CountsTheSamplesOfAllVirtualShards) {
+  TrainingArguments args;
+  args.virtual_shards = 4;
+  TrainerState state;
+  state.train_batch_size = 8;
+  state.max_steps = 120;
+  const std::string text = training_start_text(args, state);
+  EXPECT_NE(text.find(": 120 updates of 32 samples"), std::string::npos) << text;
+}
+
 TEST(TrainingOutlook, WritesTimesAsPeopleDo) {
   EXPECT_EQ(time_text(45.4), "45 s");
   EXPECT_EQ(time_text(200), "3 min 20 s");

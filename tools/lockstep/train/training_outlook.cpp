@@ -30,7 +30,8 @@ std::string training_start_text(const TrainingArguments& args, const TrainerStat
   std::string text = ranks > 1 ? counted_things(ranks, "rank") + ", engine " + std::string(group->engine()) + ", "
                                : std::string("one process, ");
   text += counted_things(at::get_num_threads(), "thread") + (ranks > 1 ? " each, " : ", ") + precision_of(args);
-  const std::int64_t samples = state.train_batch_size * ranks * args.gradient_accumulation_steps;
+  const std::int64_t parts = args.virtual_shards > 0 ? args.virtual_shards : ranks;
+  const std::int64_t samples = state.train_batch_size * parts * args.gradient_accumulation_steps;
   text += fmt::format(": {} of {}", counted_things(state.max_steps, "update"), counted_things(samples, "sample"));
   if (state.global_step > 0) text += fmt::format(", {} of them done", state.global_step);
   return text;
