@@ -195,6 +195,22 @@ TEST(Coordinator, PrefersACauseToItsVictims) {
   EXPECT_EQ(job.last("a").text, "rank 1 failed first: exit code 3");
 }
 
+TEST(Coordinator, StartsNoRanksAgainThatWouldFailAlike) {
+  Job job(1, 2, 3);
+  job.join("a");
+  job.join("b");
+  HostReport report;
+  report.kind = Report::Failed;
+  report.host = "b";
+  report.generation = job.world().generation;
+  report.text = "rank 1 refused its arguments";
+  report.recurs = true;
+  job.take(report);
+  EXPECT_EQ(job.last("a").kind, HostOrder::Kind::End);
+  EXPECT_FALSE(job.last("a").success);
+  EXPECT_EQ(job.last("a").text, "rank 1 refused its arguments");
+}
+
 TEST(Coordinator, EndsWellWhenAllRanksHave) {
   Job job(1, 2);
   job.join("a");

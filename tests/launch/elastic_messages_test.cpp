@@ -17,12 +17,14 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   report.generation = 7;
   report.text = "rank 3 failed\n  \xff bytes";
   report.blames_a_peer = true;
+  report.recurs = true;
   const HostReport read = parse_report(to_text(report));
   EXPECT_EQ(read.kind, report.kind);
   EXPECT_EQ(read.host, "ab12");
   EXPECT_EQ(read.generation, 7);
   EXPECT_EQ(read.text.substr(0, 13), "rank 3 failed");
   EXPECT_TRUE(read.blames_a_peer);
+  EXPECT_TRUE(read.recurs);
 
   HostReport resumed;
   resumed.kind = HostReport::Kind::Resumes;

@@ -89,7 +89,7 @@ TEST(ErrorFile, GivesItsMessage) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& text) {
     std::ofstream(folder / "error.json") << text;
-    return read_error_file(folder / "error.json").message;
+    return read_error_file(folder / "error.json", 4711).message;
   };
   EXPECT_EQ(read(R"({"message": {"message": "ValueError: bad", "extraInfo": {"timestamp": "1"}}})"), "ValueError: bad");
   EXPECT_EQ(read(R"({"message": "plain"})"), "plain");
@@ -98,24 +98,36 @@ TEST(ErrorFile, GivesItsMessage) {
   EXPECT_EQ(read("{\"message\": "), "");
   EXPECT_EQ(read("[1]"), "");
   EXPECT_EQ(read(""), "");
-  EXPECT_EQ(read_error_file(folder / "missing").message, "");
+  EXPECT_EQ(read_error_file(folder / "missing", 4711).message, "");
 }
 
 // A rank that has survived a failure removes its record, and its last lines may still show the failure.
 TEST(ErrorFile, ShowsWhetherTheRankKnowsIt) {
   const TemporaryFolder folder;
-  EXPECT_FALSE(read_error_file(folder / "error.json").is_known);
+  EXPECT_FALSE(read_error_file(folder / "error.json", 4711).is_known);
   std::ofstream(folder / "error.json.known");
-  EXPECT_TRUE(read_error_file(folder / "error.json").is_known);
+  EXPECT_TRUE(read_error_file(folder / "error.json", 4711).is_known);
   std::ofstream(folder / "error.json") << R"({"message": "plain"})";
-  EXPECT_TRUE(read_error_file(folder / "error.json").is_known);
+  EXPECT_TRUE(read_error_file(folder / "error.json", 4711).is_known);
+}
+
+// A program that the rank has started has the same variable.
+TEST(ErrorFile, CountsOnlyTheRanksOwnRefusals) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "error.json") << R"({"message": "x", "lockstep": {"cause": "usage", "pid": 4711}})";
+  const ErrorFile own = read_error_file(folder / "error.json", 4711);
+  EXPECT_EQ(own.message, "x");
+  EXPECT_EQ(own.cause, (FailureCause{Kind::Usage, -1}));
+  const ErrorFile of_another = read_error_file(folder / "error.json", 4712);
+  EXPECT_EQ(of_another.message, "");
+  EXPECT_EQ(of_another.cause, std::nullopt);
 }
 
 TEST(ErrorFile, GivesTheCause) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& ours) {
     std::ofstream(folder / "error.json") << R"({"message": "x", "lockstep": )" << ours << "}";
-    return read_error_file(folder / "error.json").cause;
+    return read_error_file(folder / "error.json", 4711).cause;
   };
   EXPECT_EQ(read(R"({"rank": 1, "cause": "lost_peer", "blames": 3})"), (FailureCause{Kind::LostPeer, 3}));
   EXPECT_EQ(read(R"({"rank": 1, "cause": "own"})"), (FailureCause{Kind::Own, -1}));

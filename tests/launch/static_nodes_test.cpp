@@ -33,8 +33,11 @@ class TwoNodes : public ::testing::Test {
     pollfd signal{node_of(node).outcome().fd(), POLLIN, 0};
     return ::poll(&signal, 1, static_cast<int>(time.count())) == 1;
   }
+  // Without the line that announces a restart.
   std::string story_at(int node) {
-    return has_outcome_within(node, seconds(60)) ? node_of(node).outcome().get()->story : "no outcome";
+    if (!has_outcome_within(node, seconds(60))) return "no outcome";
+    const std::string story = node_of(node).outcome().get()->story;
+    return story.substr(0, story.find('\n'));
   }
 
  private:
@@ -52,6 +55,7 @@ class TwoNodes : public ::testing::Test {
     plan.join_timeout = seconds(60);
     plan.monitor_interval = milliseconds(100);
     plan.run_id = "none";
+    plan.max_restarts = 3;
     plan.role = "default";
     plan.command = {"./train"};
     return plan;
@@ -63,32 +67,38 @@ class TwoNodes : public ::testing::Test {
 };
 
 TEST_F(TwoNodes, ACauseOnAnotherNodePrecedesAConsequenceThatWasReportedFirst) {
-  node_of(1).report_failure("rank 1 lost rank 0", /*blames_a_peer=*/true);
+  node_of(1).report_failure({"rank 1 lost rank 0", /*blames_a_peer=*/true});
   EXPECT_FALSE(has_outcome_within(0, milliseconds(200))) << "the consequence was reported at once";
-  node_of(0).report_failure("rank 0 failed by itself", /*blames_a_peer=*/false);
+  node_of(0).report_failure({"rank 0 failed by itself"});
   EXPECT_EQ(story_at(0), "rank 0 failed by itself");
   EXPECT_EQ(story_at(1), "rank 0 failed by itself");
 }
 
 TEST_F(TwoNodes, AConsequenceCountsIfNoNodeReportsACause) {
-  node_of(1).report_failure("rank 1 lost rank 0", /*blames_a_peer=*/true);
+  node_of(1).report_failure({"rank 1 lost rank 0", /*blames_a_peer=*/true});
   EXPECT_EQ(story_at(0), "rank 1 lost rank 0");
   EXPECT_EQ(story_at(1), "rank 1 lost rank 0");
 }
 
 // A signal is not kept waiting behind a report that gives others precedence.
 TEST_F(TwoNodes, ALauncherThatIsToldToEndReportsThatAtOnce) {
-  node_of(1).report_failure("rank 1 lost rank 0", /*blames_a_peer=*/true);
+  node_of(1).report_failure({"rank 1 lost rank 0", /*blames_a_peer=*/true});
   node_of(1).report_leaving("the launcher of node 1 was told to end");
   EXPECT_EQ(story_at(0), "the launcher of node 1 was told to end");
   EXPECT_EQ(story_at(1), "the launcher of node 1 was told to end");
 }
 
 TEST_F(TwoNodes, TheFirstOfTwoCausesCounts) {
-  node_of(0).report_failure("rank 0 failed by itself", /*blames_a_peer=*/false);
+  node_of(0).report_failure({"rank 0 failed by itself"});
   EXPECT_EQ(story_at(1), "rank 0 failed by itself");
-  node_of(1).report_failure("rank 1 failed by itself", /*blames_a_peer=*/false);
+  node_of(1).report_failure({"rank 1 failed by itself"});
   EXPECT_EQ(story_at(0), "rank 0 failed by itself");
+}
+
+TEST_F(TwoNodes, RanksThatWouldFailAlikeAreNotStartedAgain) {
+  node_of(1).report_failure({"rank 1 refused its arguments", false, /*recurs=*/true});
+  EXPECT_EQ(story_at(0), "rank 1 refused its arguments");
+  EXPECT_TRUE(node_of(0).outcome().get()->is_final);
 }
 
 }  // namespace

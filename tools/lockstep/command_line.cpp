@@ -118,7 +118,9 @@ std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const
     return code;
   } catch (const CLI::ParseError& error) {
     const std::string name = entry.name + nested_names(app);
-    print_failure(name, explain_words(error, app, arguments));
+    const std::string text = explain_words(error, app, arguments);
+    record_usage_error(text);
+    print_failure(name, text);
     print_error(fmt::format("  fix: 'lockstep {} --help' lists what it takes\n", name));
     return kNotUnderstood;
   }
@@ -136,6 +138,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     require_written();
     return code;
   } catch (const UsageError& error) {
+    record_usage_error(error.what());
     print_failure(entry.name, error.what());
     return kNotUnderstood;
   } catch (const Error& error) {

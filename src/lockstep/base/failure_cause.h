@@ -18,6 +18,7 @@ struct FailureCause {
     AbortedByPeer,  ///< another rank failed, and ended the group for all
     Disagreement,   ///< the ranks made different calls
     Timeout,        ///< a rank did not arrive in time
+    Usage,          ///< this rank refused its arguments or its environment before it met others
   };
   Kind kind = Kind::Own;
   int rank = -1;  ///< the blamed rank, by its number in the job; -1: no rank, or not known
@@ -30,7 +31,7 @@ struct FailureCause {
   friend bool operator==(const FailureCause& a, const FailureCause& b) { return a.kind == b.kind && a.rank == b.rank; }
 };
 
-/// "own", "lost_peer", "peer_left", "aborted_by_peer", "disagreement", "timeout".
+/// "own", "lost_peer", "peer_left", "aborted_by_peer", "disagreement", "timeout", "usage".
 const char* to_string(FailureCause::Kind kind);
 /// The kind that `to_string` writes as `text`; nothing for any other text.
 std::optional<FailureCause::Kind> failure_kind(const std::string& text);

@@ -189,6 +189,19 @@ void record_failure(const std::string& message, const FailureCause& cause) noexc
   tell_watcher();
 }
 
+void record_usage_error(const std::string& message) noexcept {
+  try {
+    Recorder& recorder = the_recorder();
+    const std::lock_guard<std::mutex> lock(recorder.mutex);
+    const auto path = env_string("TORCHELASTIC_ERROR_FILE");
+    if (recorder.is_on || !path) return;
+    nlohmann::json json = content(message, launched_rank(), FailureCause{FailureCause::Kind::Usage, -1});
+    json["lockstep"]["pid"] = ::getpid();
+    write(*path, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } catch (...) {  // out of memory: the launcher sees the exit code
+  }
+}
+
 void record_failure(const std::exception& error) noexcept {
   try {
     const FailureCause* cause = cause_of(error);

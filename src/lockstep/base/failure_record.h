@@ -13,6 +13,7 @@ namespace lockstep {
 ///     {"message": {"message": "...", "extraInfo": {"timestamp": "1763820000"}},
 ///      "lockstep": {"rank": 1, "cause": "lost_peer", "blames": 0}}
 ///
+/// With the cause "usage" there is "pid", too.
 /// "cause" is missing if it can only be read from the text; "blames" is missing if no rank is blamed. Without the
 /// variable, or before `record_failures_as`, nothing is written. Thread-safe.
 ///
@@ -46,6 +47,11 @@ void record_failure(const std::string& message, const FailureCause& cause) noexc
 /// Records an exception. If it was thrown without a cause, it gets the cause of the failure recorded before: code that
 /// catches an error and throws another one does not become its cause.
 void record_failure(const std::exception& error) noexcept;
+
+/// Records that this process refuses what it was started with. Does nothing once it records failures: then it has met
+/// other ranks, or begun to, and another start may end otherwise. A reader must compare the process's number in the
+/// file with the rank's: a rank may start programs, whose mistakes are not its own.
+void record_usage_error(const std::string& message) noexcept;
 
 /// What else is done when this process fails, with or without a file.
 struct FailureWatcher {

@@ -159,7 +159,7 @@ void Attempt::report_failure() {
   has_reported_ = true;
   const RankEnd& first = *first_failure(ranks_.ends());
   own_story_ = describe_failure(first);
-  nodes_.report_failure(own_story_, is_consequence(first));
+  nodes_.report_failure({own_story_, is_consequence(first), is_usage_error(first)});
   ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
 }
 

@@ -220,6 +220,25 @@ TEST(Restarts, RanksMeetAgain) {
     EXPECT_TRUE(has(end.out, line)) << end.out;
 }
 
+// Another start cannot mend a mistake in the arguments.
+TEST(Restarts, AreNotSpentOnARankThatRefusesItsArguments) {
+  for (const std::string& mistake : {std::string("--no-such-flag"), std::string("--task no-such-task")}) {
+    const ProgramEnd end =
+        run({"--nproc-per-node=2", "--max-restarts=3"}, shell("exec " + kBin + "/lockstep train " + mistake));
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "would refuse it again")) << end.err;
+    EXPECT_FALSE(has(end.err, "restart 1 of 3")) << end.err;
+  }
+}
+
+// What a rank starts is not the rank.
+TEST(Restarts, FollowARefusalOfAnotherProgram) {
+  const ProgramEnd end =
+      run({"--max-restarts=1"}, shell("echo try; " + kBin + "/lockstep train --no-such-flag 2>&1; exit 2"));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "restart 1 of 1")) << end.err;
+}
+
 TEST(Restarts, AreCounted) {
   const ProgramEnd end = run({"--max-restarts=2"}, shell("echo try; exit 3"));
   EXPECT_EQ(end.code, 1);

@@ -53,6 +53,7 @@ void Coordinator::take(const HostReport& report, Time now) {
       host->ready = true;
       return begin_if_complete(now);
     case HostReport::Kind::Failed:
+      if (running && report.recurs) return end(false, report.text);
       if (running && !report.blames_a_peer) return fail(report.text, now);
       if (phase_ == Phase::Running) doubt(report.text, now);
       return;

@@ -43,7 +43,7 @@ class ElasticNodes : public NodeGroup {
   void ask_for_member() override;
   void report_survival() override;
   void report_bereft(const std::string& story) override;
-  void report_failure(const std::string& story, bool blames_a_peer) override;
+  void report_failure(const RankFailure& failure) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;
   void leave() override;
@@ -57,7 +57,7 @@ class ElasticNodes : public NodeGroup {
   void enter();
   void listen();
   void take(const HostOrder& order);
-  void report(HostReport::Kind kind, const std::string& text = {}, bool blames_a_peer = false);
+  void report(HostReport::Kind kind, const std::string& text = {});
   void say_goodbye(Deadline deadline);
   void lose_server(const std::string& cause);
   void push(const HostReport& report);

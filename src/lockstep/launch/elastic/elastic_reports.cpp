@@ -1,6 +1,9 @@
 // What a host reports to the coordinator, by messages that the event loop does not wait for, and how it leaves.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/elastic/elastic_nodes.h"
@@ -32,13 +35,12 @@ HostReport ElasticNodes::new_report(HostReport::Kind kind, const std::string& te
   return report;
 }
 
-void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
+void ElasticNodes::report(HostReport::Kind kind, const std::string& text) {
   HostReport report;
   {
     const std::lock_guard lock(mutex_);
     report = new_report(kind, text);
   }
-  report.blames_a_peer = blames_a_peer;
   notifier_.post([this, report] { push(report); });
 }
 
@@ -118,8 +120,15 @@ void ElasticNodes::mark_lost(int member, const std::string& cause) {
 // It has left the ranks of an earlier store in order, which the present one does not know.
 void ElasticNodes::note_success(int member) { report_gone(member, "it has finished"); }
 
-void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) {
-  report(HostReport::Kind::Failed, story, blames_a_peer);
+void ElasticNodes::report_failure(const RankFailure& failure) {
+  HostReport report;
+  {
+    const std::lock_guard lock(mutex_);
+    report = new_report(HostReport::Kind::Failed, failure.story);
+  }
+  report.blames_a_peer = failure.blames_a_peer;
+  report.recurs = failure.recurs;
+  notifier_.post([this, report] { push(report); });
 }
 
 // The job continues without this host, unless this host serves the store.

@@ -58,11 +58,9 @@ HostOrder order_to(HostOrder::Kind kind, const std::string& text, const std::str
 }
 
 std::string to_text(const HostReport& report) {
-  json object{{"kind", static_cast<int>(report.kind)},
-              {"host", report.host},
-              {"generation", report.generation},
-              {"text", report.text},
-              {"blames_a_peer", report.blames_a_peer}};
+  json object{{"kind", static_cast<int>(report.kind)}, {"host", report.host},
+              {"generation", report.generation},       {"text", report.text},
+              {"blames_a_peer", report.blames_a_peer}, {"recurs", report.recurs}};
   if (report.kind == HostReport::Kind::Gone) object["member"] = report.member;
   if (has_entry(report.kind)) object["entry"] = report.entry;
   if (report.kind == HostReport::Kind::Resumes) {
@@ -91,6 +89,7 @@ HostReport parse_report(const std::string& text) {
     object.at("generation").get_to(report.generation);
     object.at("text").get_to(report.text);
     object.at("blames_a_peer").get_to(report.blames_a_peer);
+    report.recurs = object.value("recurs", false);
     if (report.kind == HostReport::Kind::Gone) object.at("member").get_to(report.member);
     if (has_entry(report.kind)) report.entry = host_entry_of(object.at("entry"));
     if (report.kind == HostReport::Kind::Resumes) {

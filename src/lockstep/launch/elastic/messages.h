@@ -31,6 +31,7 @@ struct HostReport {
   std::int64_t generation = 0;  ///< of the world that the report is about
   std::string text;
   bool blames_a_peer = false;  ///< for Failed: the rank reported that it had lost another one
+  bool recurs = false;         ///< for Failed: the ranks would fail alike if they were started again
   bool runs = false;           ///< for Resumes: its ranks run, or start
   int restarts = 0;            ///< for Resumes: as of the newest world that it knows
   int member = -1;             ///< for Gone

@@ -22,6 +22,13 @@ struct Agreement {
   std::string master_addr;  ///< of the host of rank 0; empty: the one that the plan has
 };
 
+/// A failure of a rank of this node, for the other nodes.
+struct RankFailure {
+  std::string story;
+  bool blames_a_peer = false;  ///< the rank reported that it had lost another one
+  bool recurs = false;         ///< the ranks would fail alike if they were started again
+};
+
 /// The launchers of a job's nodes: their places, and the outcome of each start of the ranks. They meet in the job's
 /// store.
 class NodeGroup {
@@ -52,8 +59,7 @@ class NodeGroup {
   /// node has one.
   virtual void report_bereft(const std::string& story) = 0;
   /// Reports to the other nodes that a rank has failed here, and how; the first report counts.
-  /// @param blames_a_peer  the rank reported that it had lost another one
-  virtual void report_failure(const std::string& story, bool blames_a_peer) = 0;
+  virtual void report_failure(const RankFailure& failure) = 0;
   /// Reports to them that this launcher ends, and why.
   virtual void report_leaving(const std::string& why) = 0;
   /// Reports to them that all ranks of this node have succeeded.

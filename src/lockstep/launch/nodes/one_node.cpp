@@ -39,8 +39,9 @@ void OneNode::ask_for_member() {
   grants_.push(is_left ? std::optional<int>(plan_.local_ranks + replacements_++) : std::nullopt);
 }
 
-void OneNode::report_failure(const std::string& story, bool /*blames_a_peer*/) {
-  outcome_.publish(Outcome::of_failure(story, attempt_ + replacements_, plan_.max_restarts));
+void OneNode::report_failure(const RankFailure& failure) {
+  outcome_.publish(Outcome::of_failure(failure.story, attempt_ + replacements_,
+                                       failure.recurs ? Outcome::kNoRestarts : plan_.max_restarts));
 }
 
 void OneNode::report_leaving(const std::string& why) { outcome_.publish({false, true, false, why}); }

@@ -15,6 +15,8 @@ struct Outcome {
   bool has_time = false;  ///< nothing has failed: ranks may take time to end
   std::string story;      ///< what failed first, or why the ranks are started again
 
+  static constexpr int kNoRestarts = 0;  ///< as `max_restarts`: the ranks would fail alike
+
   /// After a failure that `story` describes: final if all restarts are used up.
   static Outcome of_failure(const std::string& story, int restarts, int max_restarts);
 };

@@ -38,7 +38,7 @@ class StaticNodes : public NodeGroup {
   void ask_for_member() override;
   void report_survival() override;
   void report_bereft(const std::string& story) override;
-  void report_failure(const std::string& story, bool blames_a_peer) override;
+  void report_failure(const RankFailure& failure) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;
   void leave() override;
@@ -54,7 +54,7 @@ class StaticNodes : public NodeGroup {
   std::string missing_nodes(int from);
   void count(std::int64_t change, const std::string& story);
   int successors();
-  void push_failure(const std::string& story, int attempt);
+  void push_failure(const std::string& story, int attempt, int max_restarts);
   void watch_outcome();
   Outcome wait_for_outcome();
   void set_last_will(const std::string& queue);

@@ -67,7 +67,7 @@ void StaticNodes::count(std::int64_t change, const std::string& story) {
     try {
       const std::int64_t tally = client_->add(key(attempt, "tally"), change);
       const std::int64_t succeeded = tally / kSuccess, bereft = tally % kSuccess;
-      if (bereft == plan_.nodes) push_failure(story, attempt);
+      if (bereft == plan_.nodes) push_failure(story, attempt, plan_.max_restarts);
       if (succeeded > 0 && succeeded + bereft == plan_.nodes) {
         client_->push(key(attempt, "outcome"), text_of_outcome({true, true, false, ""}));
       }
@@ -77,23 +77,24 @@ void StaticNodes::count(std::int64_t change, const std::string& story) {
   });
 }
 
-void StaticNodes::push_failure(const std::string& story, int attempt) {
+void StaticNodes::push_failure(const std::string& story, int attempt, int max_restarts) {
   try {
-    const Outcome outcome = Outcome::of_failure(story, attempt + successors(), plan_.max_restarts);
+    const Outcome outcome = Outcome::of_failure(story, attempt + successors(), max_restarts);
     client_->push(key(attempt, "outcome"), text_of_outcome(outcome));
   } catch (const Error&) {
     // The store has ended, and so has the job: only this node's story is left to report.
-    outcome_.publish(Outcome::of_failure(story, attempt, plan_.max_restarts));
+    outcome_.publish(Outcome::of_failure(story, attempt, max_restarts));
   }
 }
 
 // The first outcome in the queue counts. Another node's cause has time to arrive before what it explains, which is then
 // dropped.
-void StaticNodes::report_failure(const std::string& story, bool blames_a_peer) {
-  const auto push = [this, story = story.substr(0, kLongestStoryBytes), attempt = attempt_] {
-    push_failure(story, attempt);
+void StaticNodes::report_failure(const RankFailure& failure) {
+  const int restarts = failure.recurs ? Outcome::kNoRestarts : plan_.max_restarts;
+  const auto push = [this, story = failure.story.substr(0, kLongestStoryBytes), attempt = attempt_, restarts] {
+    push_failure(story, attempt, restarts);
   };
-  if (blames_a_peer) {
+  if (failure.blames_a_peer) {
     notifier_.post_later(Deadline::after(kPrecedenceOfCause), push);
   } else {
     notifier_.post(push);

@@ -106,6 +106,7 @@ std::string describe_failure(const RankEnd& first) {
                               : first.status.describe();
   std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} failed first: {}", first.rank, first.local_rank,
                                  first.pid, host_name(), end);
+  if (is_usage_error(first)) text += ". It refused what it was started with, and would refuse it again";
   const std::vector<std::string> message = message_lines(first);
   if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
   if (message.size() > 1 && !contain_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);

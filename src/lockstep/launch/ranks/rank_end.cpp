@@ -78,6 +78,10 @@ bool is_consequence(const RankEnd& end) {
   return std::any_of(end.last_lines.begin(), end.last_lines.end(), blames);
 }
 
+bool is_usage_error(const RankEnd& end) {
+  return failed(end) && end.error.cause && end.error.cause->kind == FailureCause::Kind::Usage;
+}
+
 int blamed_by(const RankEnd& end) { return end.error.cause ? end.error.cause->rank : -1; }
 
 const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
@@ -97,7 +101,7 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
   return reported != ends.end() ? &*reported : follow_blame(first, ends);
 }
 
-ErrorFile read_error_file(const std::string& path) {
+ErrorFile read_error_file(const std::string& path, pid_t pid) {
   std::error_code status;
   ErrorFile error;
   error.is_known = std::filesystem::exists(path + kKnownEnding, status);
@@ -114,7 +118,12 @@ ErrorFile read_error_file(const std::string& path) {
   if (ours == content.end() || !ours->is_object()) return error;
   const auto cause = ours->find("cause"), blames = ours->find("blames");
   if (cause == ours->end() || !cause->is_string()) return error;
-  if (const auto kind = failure_kind(cause->get<std::string>())) {
+  const auto kind = failure_kind(cause->get<std::string>());
+  if (kind == FailureCause::Kind::Usage && ours->value("pid", nlohmann::json()) != nlohmann::json(pid)) {
+    error.message.clear();
+    return error;
+  }
+  if (kind) {
     error.cause = FailureCause{*kind, blames != ours->end() && blames->is_number_integer() ? blames->get<int>() : -1};
   }
   return error;

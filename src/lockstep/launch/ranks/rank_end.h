@@ -39,6 +39,9 @@ struct RankEnd {
 /// was written before.
 bool is_consequence(const RankEnd& end);
 
+/// True if the rank refused its arguments before it met others: started again, it would end alike.
+bool is_usage_error(const RankEnd& end);
+
 /// The rank that such a rank blames; -1 if it names none.
 int blamed_by(const RankEnd& end);
 
@@ -50,6 +53,7 @@ int blamed_by(const RankEnd& end);
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 /// Reads the file that PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.
-ErrorFile read_error_file(const std::string& path);
+/// @param pid  the rank's process: refusals of programs that it has started are none of its own
+ErrorFile read_error_file(const std::string& path, pid_t pid);
 
 }  // namespace lockstep

@@ -191,7 +191,7 @@ void RankGroup::take_end(Rank& rank) {
   end.was_member = rank.is_member || rank.has_announced_survival();
   end.was_asked = rank.was_asked;
   end.last_lines = last_words(rank.tail(), kLastLines);
-  end.error = read_error_file(rank.place.error_file);
+  end.error = read_error_file(rank.place.error_file, rank.process.pid);
   if (!end.error.is_known && end.error.message.empty()) end.error.cause = cause_in_text(end.last_lines);
   ends_.push_back(end);
   on_end_(ends_.back());
