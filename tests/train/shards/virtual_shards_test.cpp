@@ -171,9 +171,9 @@ std::string name_of_model(const ::testing::TestParamInfo<ShardedModel>& test) {
   return kNames[static_cast<int>(test.param)];
 }
 
-class VirtualShards : public ::testing::TestWithParam<ShardedModel> {};
+class TrainingOnShards : public ::testing::TestWithParam<ShardedModel> {};
 
-TEST_P(VirtualShards, HaveOneHashOnAnyNumberOfRanks) {
+TEST_P(TrainingOnShards, HaveOneHashOnAnyNumberOfRanks) {
   ShardedRun run;
   run.model = GetParam();
   const RunHash want = train_whole(run);
@@ -190,7 +190,7 @@ TEST_P(VirtualShards, HaveOneHashOnAnyNumberOfRanks) {
   EXPECT_FALSE(train_whole(run).weights == want.weights);  // hashes can differ
 }
 
-TEST_P(VirtualShards, HaveOneHashOverAnyEngine) {
+TEST_P(TrainingOnShards, HaveOneHashOverAnyEngine) {
   ShardedRun run;
   run.model = GetParam();
   const RunHash want = train_whole(run);
@@ -202,7 +202,7 @@ TEST_P(VirtualShards, HaveOneHashOverAnyEngine) {
   }
 }
 
-TEST_P(VirtualShards, ResumeWithOtherNumbersOfRanks) {
+TEST_P(TrainingOnShards, ResumeWithOtherNumbersOfRanks) {
   ShardedRun run;
   run.model = GetParam();
   run.max_steps = 7;  // the fourth update of an epoch is short
@@ -222,7 +222,7 @@ TEST_P(VirtualShards, ResumeWithOtherNumbersOfRanks) {
   EXPECT_EQ(got.state, want.state);
 }
 
-TEST_P(VirtualShards, HaveOneHashInBf16) {
+TEST_P(TrainingOnShards, HaveOneHashInBf16) {
   ShardedRun run;
   run.model = GetParam();
   run.bf16 = true;
@@ -234,7 +234,7 @@ TEST_P(VirtualShards, HaveOneHashInBf16) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, VirtualShards,
+INSTANTIATE_TEST_SUITE_P(Models, TrainingOnShards,
                          ::testing::Values(ShardedModel::ConvNet, ShardedModel::Bert, ShardedModel::Gpt2),
                          name_of_model);
 
