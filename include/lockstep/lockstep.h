@@ -116,6 +116,7 @@
 #include "lockstep/parallel/parallel_context.h"             // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"               // PowerSGD
 #include "lockstep/parallel/shard_range.h"                  // which virtual shards a rank has
+#include "lockstep/parallel/sharding_strategy.h"            // what fully_shard shares out
 #include "lockstep/parallel/step_statistics.h"              // what a backward took and sent
 #include "lockstep/parallel/sync_batch_norm.h"              // batch normalisation over all ranks
 

@@ -17,6 +17,8 @@
 #include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/sharding_strategy.h"
+#include "lockstep/tensor/bf16_forward.h"
 
 namespace lockstep {
 
@@ -39,6 +41,8 @@ using ShardingPolicy = std::function<bool(const std::string& name, const torch::
 /// gathered, used and freed together, as PyTorch has it for each module on which fully_shard is called.
 struct FullyShardOptions {
   std::shared_ptr<Communicator> process_group;  ///< FSDP2's mesh; default: the group of init_process_group
+  /// HybridShard is an Error if a host's ranks have no copy of the weights together (FuseOptions::hybrid_shard).
+  ShardingStrategy sharding_strategy = ShardingStrategy::FullShard;
   /// false keeps what forward has gathered until backward has used it.
   bool reshard_after_forward = true;
   /// Names of submodules that are units, as `named_modules` has them...
@@ -84,7 +88,7 @@ at::Tensor in_dtype(const at::Tensor& tensor, c10::ScalarType dtype);
 /// It is a DistributedDataParallel with `fuse` and FuseOptions::stage 3, whose rules apply: weights have the bits of
 /// plain steps; all ranks run the same units in the same order; forwards go through this object; and a weight that is
 /// read outside of forward and backward is an Error, unless `unshard` was called. Ranks that share memory (engines shm
-/// and thread) have one copy of the weights in place of shards.
+/// and thread) have one copy of the weights in place of shards, and so have the ranks of each host with HybridShard.
 ///
 /// `train`, `eval`, `is_training`, `parameters`, `buffers`, `zero_grad` and `->` are the module's own. After Zhao et
 /// al., 2023, arXiv:2304.11277, and Rajbhandari et al., 2020, arXiv:1910.02054.

@@ -46,6 +46,11 @@ struct FuseOptions {
   /// ranks on each host. Where all ranks share memory (engines shm and thread, one rank) there is one copy of the
   /// weights anyway, and 3 is the same as 2. Not with virtual shards, TorchScript or `join`.
   int stage = 1;
+  /// With stage 2: FSDP's HYBRID_SHARD, whose weights are cut inside a host and have a replica on each. One copy of the
+  /// weights for all ranks of a host is that, so this changes nothing if there is one. If each rank would have all
+  /// weights of its own (engines gloo, tcp and mpi with several ranks on a host, hosts with unequal numbers of
+  /// ranks, `share_weights` false), `fuse` is an Error. Units are looked up in the module, and nothing is gathered.
+  bool hybrid_shard = false;
   /// With stage 2 and 3: how many buckets of gradients each rank has memory for. A backward waits if all are being
   /// sent; with stage 3 it does not wait, and gradients stay where they are until a slot is free.
   std::size_t slots = 4;

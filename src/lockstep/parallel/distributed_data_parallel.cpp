@@ -268,6 +268,8 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
                   where, "choose stage 2, or build the module in C++");
     }
     options.units = unit_names(options, tensors_);
+  } else if (options.hybrid_shard) {
+    unit_names(options, tensors_);  // a name that is wrong is an Error here, too
   }
   if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
   fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";

@@ -21,6 +21,15 @@ void check_policy(const MixedPrecisionPolicy& policy) {
   }
 }
 
+// Units say what is gathered.
+void check_units(const FullyShardOptions& options) {
+  const bool has_units =
+      !options.units.empty() || !options.unit_types.empty() || options.unit_min_params > 0 || options.policy;
+  if (options.sharding_strategy != ShardingStrategy::ShardGradOp || !has_units) return;
+  throw Error("units with ShardGradOp, which gathers no weights", kFullyShard,
+              "leave units out, or choose FullShard or HybridShard");
+}
+
 void add_submodules(const torch::nn::Module& module, const std::string& prefix, const ShardingPolicy& policy,
                     std::vector<std::string>& units) {
   for (const auto& child : module.named_children()) {
@@ -33,6 +42,7 @@ void add_submodules(const torch::nn::Module& module, const std::string& prefix, 
 }  // namespace
 
 std::vector<std::string> chosen_units(const torch::nn::Module& module, const FullyShardOptions& options) {
+  check_units(options);
   std::vector<std::string> units = options.units;
   if (!options.policy) return units;
   const std::size_t named = units.size();
@@ -57,7 +67,9 @@ DistributedDataParallelOptions ddp_options_of(const FullyShardOptions& options) 
 void share_out(DistributedDataParallelBase& ddp, FlatOptimizer& optimizer, const FullyShardOptions& options,
                std::vector<std::string> units) {
   FuseOptions how;
-  how.stage = 3;
+  how.stage = options.sharding_strategy == ShardingStrategy::FullShard ? 3 : 2;
+  how.hybrid_shard = options.sharding_strategy == ShardingStrategy::HybridShard ||
+                     options.sharding_strategy == ShardingStrategy::HybridShardZero2;
   how.units = std::move(units);
   how.unit_types = options.unit_types;
   how.unit_min_params = options.unit_min_params;

@@ -178,6 +178,11 @@ TEST(FullyShardErrors, NameWhatIsWrong) {
         "param_dtype is Half");
     has(error_with([](FullyShardOptions& options) { options.mp_policy.output_dtype = torch::kLong; }),
         "output_dtype is Long");
+    has(error_with([](FullyShardOptions& options) {
+          options.sharding_strategy = ShardingStrategy::ShardGradOp;
+          options.unit_types = {"Linear"};
+        }),
+        "units with ShardGradOp");
     has(error_with([](FullyShardOptions&) {}, true), "nothing can be shared out");
     group->barrier();
   });

@@ -249,6 +249,7 @@ struct FuseWay {
   int hosts = 1;
   int stage = 1;
   bool processes = false;  // shm has them always
+  bool hybrid = false;
 };
 
 class FuseProperty : public ::testing::TestWithParam<std::tuple<FuseWay, int>> {};
@@ -273,6 +274,7 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
       FuseOptions how;
       how.share_weights = way.share_weights;
       how.stage = way.stage;
+      how.hybrid_shard = way.hybrid;
       how.slots = 1 + static_cast<std::size_t>(&options - all.data()) % 3;
       if (way.stage == 3) how.units = {"middle", "last"};  // some ranks leave out "branch"
       how.reshard_after_forward = options.small_buckets != options.two_groups;
@@ -299,6 +301,8 @@ std::string name_of_way(const ::testing::TestParamInfo<std::tuple<FuseWay, int>>
 INSTANTIATE_TEST_SUITE_P(TwoHosts, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"two_hosts", "", true, 30, 2},
                                                               FuseWay{"two_hosts_stage_2", "", true, 30, 2, 2},
+                                                              FuseWay{"two_hosts_hybrid", "", true, 20, 2, 2, true,
+                                                                      true},
                                                               FuseWay{"two_hosts_stage_3", "", true, 30, 2, 3, true},
                                                               FuseWay{"two_hosts_apart_stage_3", "", false, 10, 2, 3},
                                                               FuseWay{"two_hosts_apart", "", false, 10, 2}),

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/comm/hierarchical/host_layout.h"
+#include "lockstep/parallel/fused/update_plan.h"
 
 namespace lockstep {
 namespace {
@@ -48,6 +52,32 @@ std::string refusal_of_twice_listed(const FlatOptimizer& optimizer, const Gradie
     }
   }
   return "";
+}
+
+// What a rank has of its own it has whole, which is what shards on its host are if it is alone there.
+void check_hybrid_shard(const FuseOptions& options, const std::vector<FusedBucket>& buckets,
+                        const GradientBuckets& gradients, Communicator& communicator) {
+  if (!options.hybrid_shard) return;
+  const std::string where = communicator.membership().where() + ", fuse";
+  if (options.stage != 2) {
+    throw Error(
+        fmt::format("hybrid_shard with stage {}", options.stage), where,
+        "choose stage 2: hosts have replicas of the weights, and share out gradients and the optimizer's state");
+  }
+  const HostLayout layout(communicator.membership());
+  const auto has_one_rank = [](const std::vector<int>& ranks) { return ranks.size() == 1; };
+  if (std::all_of(layout.hosts.begin(), layout.hosts.end(), has_one_rank)) return;
+  std::vector<at::Tensor> memory;
+  for (const FusedBucket& bucket : buckets) memory.push_back(gradients[bucket.index].memory);
+  if (plan_update(memory, communicator, options.share_weights, options.stage).shares_weights()) return;
+  const char* reason = !options.share_weights ? "share_weights is false"
+                       : !layout.equal        ? "hosts have unequal numbers of ranks"
+                                              : "the engine shares no memory";
+  throw Error(fmt::format("hybrid_shard would leave all weights on each of a host's ranks: {} (engine {})", reason,
+                          communicator.engine()),
+              where,
+              "use the engines shm or hierarchical, which are chosen if none is named, with equally many ranks on each "
+              "host; or full_shard (stage 3), which cuts the weights over all ranks");
 }
 
 void warn_of_kept_views(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients) {

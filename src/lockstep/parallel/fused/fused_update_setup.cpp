@@ -95,6 +95,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
     reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
     return nullptr;
   }
+  check_hybrid_shard(options, buckets, gradients, *communicator);
   reason = refusal_of_twice_listed(optimizer, gradients);
   if (reason.empty() && shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
   UpdateRescue* const rescue = UpdateRescue::of(optimizer);

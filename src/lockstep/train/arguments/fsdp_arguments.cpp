@@ -1,8 +1,10 @@
 #include "lockstep/train/arguments/fsdp_arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/train/arguments/fsdp_environment.h"
 
 namespace lockstep {
 namespace {
@@ -101,13 +104,48 @@ bool is_sharded_state_dict(const std::string& key, const FsdpJson& value, const 
 // The name of an option without FSDP's prefix.
 std::string plain_name(const std::string& key) { return key.rfind("fsdp_", 0) == 0 ? key.substr(5) : key; }
 
-// @return  what reshard_after_forward says, if it is there
-std::optional<bool> reshards(const FsdpJson& config) {
-  if (!config.is_object()) return std::nullopt;
-  for (const auto& [key, value] : config.items()) {
-    if (plain_name(key) == "reshard_after_forward" && !value.is_null()) return is_true(value);
+// What `fsdp_config` says about the way to shard, beside `fsdp`.
+struct Strategy {
+  std::optional<bool> reshards;     // reshard_after_forward of FSDP2
+  std::optional<std::string> word;  // sharding_strategy of FSDP1, which accelerate calls reshard_after_forward, too
+  std::string key;                  // that has it
+};
+
+// Names of FSDP1's strategies, at the places by which PyTorch numbers them from 1 on.
+constexpr std::array<const char*, 5> kStrategies{"full_shard", "shard_grad_op", "no_shard", "hybrid_shard",
+                                                 "hybrid_shard_zero2"};
+
+std::string strategy_in(const FsdpJson& value, const std::string& key, const std::string& where) {
+  const std::string text = value.is_string() ? lower(value.get<std::string>()) : value.dump();
+  for (std::size_t i = 0; i < kStrategies.size(); ++i) {
+    if (text == kStrategies[i] || text == std::to_string(i + 1)) return kStrategies[i];
   }
-  return std::nullopt;
+  refuse_fsdp(fmt::format("fsdp_config: {} {}", key, printable(text)), "it is not a strategy of FSDP", where,
+              fmt::format("write one of {}{}", fmt::join(kStrategies, ", "),
+                          plain_name(key) == "reshard_after_forward" ? ", or true or false" : ""));
+}
+
+Strategy strategy_of(const FsdpJson& config, const std::string& where) {
+  Strategy strategy;
+  if (!config.is_object()) return strategy;
+  for (const auto& [key, value] : config.items()) {
+    const std::string name = plain_name(key);
+    const bool is_reshard = name == "reshard_after_forward";
+    if ((!is_reshard && name != "sharding_strategy") || value.is_null()) continue;
+    const std::string text = value.is_string() ? lower(value.get<std::string>()) : "";
+    if (is_reshard && (value.is_boolean() || text == "true" || text == "false")) {
+      strategy.reshards = is_true(value);
+      continue;
+    }
+    const std::string word = strategy_in(value, key, where);
+    if (strategy.word && *strategy.word != word) {
+      refuse_fsdp(fmt::format("fsdp_config: {} {} and {} {}", strategy.key, *strategy.word, key, word),
+                  "they are two strategies", where, "leave one of them out");
+    }
+    strategy.word = word;
+    strategy.key = key;
+  }
+  return strategy;
 }
 
 std::vector<std::string> types_in(const FsdpJson& value, const std::string& key, const std::string& where) {
@@ -158,12 +196,13 @@ void read_config(const FsdpJson& config, Sharding& sharding, const std::string& 
   if (!config.is_object()) return;
   for (const auto& [key, value] : config.items()) {
     const std::string name = plain_name(key);
-    if (name == "reshard_after_forward" || is_harmless(name) || asks_for_nothing(value)) continue;
+    if (name == "reshard_after_forward" || name == "sharding_strategy") continue;  // by strategy_of
+    if (is_harmless(name) || asks_for_nothing(value)) continue;
     if (name == "state_dict_type") {
       sharding.saves_shards = is_sharded_state_dict(key, value, where);
       continue;
     }
-    if (sharding.stage == 3 && read_unit_option(key, value, sharding, where)) continue;
+    if ((sharding.stage == 3 || sharding.is_hybrid) && read_unit_option(key, value, sharding, where)) continue;
     const auto reason = refused_options().find(name);
     if (reason != refused_options().end()) refuse_fsdp("fsdp_config: " + key, reason->second, where);
     refuse_fsdp("fsdp_config: " + printable(key), "FullyShardedDataParallel has no such option", where);
@@ -171,43 +210,72 @@ void read_config(const FsdpJson& config, Sharding& sharding, const std::string& 
 }
 
 [[noreturn]] void refuse_way(const std::string& word, const std::string& where) {
-  const std::string fix = "write fsdp: shard_grad_op or full_shard, or leave it out";
-  if (word == "hybrid_shard" || word == "hybrid_shard_zero2") {
-    refuse_fsdp("fsdp: " + word, "everything is shared out over all ranks, and over the ranks of a host nothing more",
-                where, fix);
-  }
+  const std::string fix = "write fsdp: shard_grad_op, full_shard or hybrid_shard, or leave it out";
   if (word == "offload") refuse_fsdp("fsdp: " + word, kNoOffload, where);
   refuse_fsdp(fmt::format("fsdp: there is no '{}'{}", printable(word),
-                          did_you_mean(word, {"full_shard", "shard_grad_op", "no_shard", "auto_wrap"})),
+                          did_you_mean(word, {"full_shard", "shard_grad_op", "hybrid_shard", "no_shard", "auto_wrap"})),
               "the word names nothing that FSDP can shard", where, fix);
 }
 
-}  // namespace
-
-const char* fsdp_name(int stage) { return stage == 3 ? "full_shard" : "shard_grad_op"; }
-
-Sharding sharding_of(const TrainingArguments& arguments, const std::string& where) {
-  Sharding sharding;
-  const std::optional<bool> reshard = reshards(arguments.fsdp_config);
-  for (const std::string& word : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
-    if (word == "false" || word == "no_shard" || word == "auto_wrap") continue;
-    if (word == "shard_grad_op" || (word == "true" && reshard == false)) {
-      sharding.stage = 2;
-    } else if (word == "full_shard" || word == "true") {
-      sharding.stage = 3;
-    } else {
-      refuse_way(word, where);
-    }
+// A host's ranks have one copy of the weights, which takes no more memory than shards on each of them, so the two
+// hybrid strategies leave what ZeRO's stage 2 leaves: replicas on hosts, which share out the rest.
+void take_way(const std::string& word, Sharding& sharding, const std::string& where) {
+  if (word == "no_shard") return;
+  sharding.is_hybrid = word == "hybrid_shard" || word == "hybrid_shard_zero2";
+  if (sharding.is_hybrid || word == "shard_grad_op") {
+    sharding.stage = 2;
+  } else if (word == "full_shard") {
+    sharding.stage = 3;
+  } else {
+    refuse_way(word, where);
   }
-  sharding.reshard_after_forward = reshard.value_or(true);
+}
+
+Sharding asked_sharding(const TrainingArguments& arguments, const std::string& where) {
+  Sharding sharding;
+  const Strategy strategy = strategy_of(arguments.fsdp_config, where);
+  std::string taken;
+  for (const std::string& given : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
+    if (given == "false" || given == "auto_wrap") continue;
+    const bool is_open = given == "true";
+    if (!is_open && strategy.word && *strategy.word != given) {
+      refuse_fsdp(fmt::format("fsdp: {} and fsdp_config: {} {}", printable(given), strategy.key, *strategy.word),
+                  "they are two strategies", where);
+    }
+    const std::string word =
+        is_open ? strategy.word.value_or(strategy.reshards == false ? "shard_grad_op" : "full_shard") : given;
+    take_way(word, sharding, where);
+    if (!taken.empty() && taken != word) {
+      refuse_fsdp(fmt::format("fsdp: {} and {}", taken, printable(word)), "they are two strategies", where);
+    }
+    taken = word;
+  }
+  sharding.reshard_after_forward = strategy.reshards.value_or(true);
   read_config(arguments.fsdp_config, sharding, where);
   if (sharding.stage > 1 && !arguments.fuse) {
     throw UsageError(
         fmt::format("fsdp {} with fuse false: it is the fused update that shares out gradients and weights",
-                    fsdp_name(sharding.stage)),
+                    fsdp_name(sharding)),
         where, "leave one of them out");
   }
   return sharding;
+}
+
+}  // namespace
+
+const char* fsdp_name(const Sharding& sharding) {
+  if (sharding.is_hybrid) return "hybrid_shard";
+  return sharding.stage == 3 ? "full_shard" : "shard_grad_op";
+}
+
+Sharding sharding_of(const TrainingArguments& arguments, const std::string& where) {
+  if (arguments.fsdp || !arguments.fsdp_config.is_null()) return asked_sharding(arguments, where);
+  const auto config = fsdp_config_of_environment();
+  if (!config) return {};
+  TrainingArguments asked = arguments;
+  asked.fsdp = std::vector<std::string>{"true"};
+  asked.fsdp_config = *config;
+  return asked_sharding(asked, where + ", variables of ACCELERATE_USE_FSDP");
 }
 
 bool may_shard_weights(const TrainingArguments& arguments, int world_size) {
@@ -215,13 +283,15 @@ bool may_shard_weights(const TrainingArguments& arguments, int world_size) {
 }
 
 void check_sharding(const TrainingArguments& arguments, const std::string& where) {
-  const int stage = sharding_of(arguments, where).stage;
+  const Sharding sharding = sharding_of(arguments, where);
+  const int stage = sharding.stage;
   if (stage > 1 && arguments.virtual_shards > 0) {
-    throw UsageError(fmt::format("fsdp {} with virtual_shards {}", fsdp_name(stage), arguments.virtual_shards), where,
+    throw UsageError(fmt::format("fsdp {} with virtual_shards {}", fsdp_name(sharding), arguments.virtual_shards),
+                     where,
                      "leave one of them out: each rank adds its shards' gradients up in memory that fsdp gives back");
   }
   if (stage > 1 && (arguments.parallel_mode == "single" || arguments.parallel_mode == "dp")) {
-    throw UsageError(fmt::format("fsdp {} with parallel_mode {}", fsdp_name(stage), arguments.parallel_mode), where,
+    throw UsageError(fmt::format("fsdp {} with parallel_mode {}", fsdp_name(sharding), arguments.parallel_mode), where,
                      "leave one of them out: gradients and weights are shared out among ranks");
   }
 }

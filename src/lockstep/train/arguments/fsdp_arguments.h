@@ -13,6 +13,8 @@ struct Sharding {
   /// As ZeRO counts: 1, the state of the optimizer, which a training on several ranks does by itself; 2, gradients too
   /// (`fsdp` shard_grad_op); 3, weights too (full_shard).
   int stage = 1;
+  /// With stage 2: FuseOptions::hybrid_shard (`fsdp` hybrid_shard, hybrid_shard_zero2).
+  bool is_hybrid = false;
   // The options of FuseOptions for stage 3, under their names.
   std::vector<std::string> unit_types;
   std::int64_t unit_min_params = 0;
@@ -32,7 +34,7 @@ bool may_shard_weights(const TrainingArguments& arguments, int world_size);
 /// @throws UsageError  as above, and if other arguments do not go with it
 void check_sharding(const TrainingArguments& arguments, const std::string& where);
 
-/// "shard_grad_op" or "full_shard"
-const char* fsdp_name(int stage);
+/// "shard_grad_op", "full_shard" or "hybrid_shard"
+const char* fsdp_name(const Sharding& sharding);
 
 }  // namespace lockstep

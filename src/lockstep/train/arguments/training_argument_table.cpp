@@ -139,7 +139,7 @@ std::vector<TrainingArgumentRow> data_and_ranks() {
           .at_most(65536),
       Row("survive_lost_ranks", &Args::survive_lost_ranks,
           "if a rank is lost, the others continue; needs virtual_shards and lockstep run"),
-      Row("fsdp", &Args::fsdp, "shard_grad_op: ranks share out gradients too; full_shard: and weights"),
+      Row("fsdp", &Args::fsdp, "shard_grad_op, hybrid_shard: ranks share out gradients too; full_shard: and weights"),
       Row("fsdp_config", &Args::fsdp_config, "options of FullyShardedDataParallel, as JSON; most have no counterpart"),
       Row("disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"),
       Row("report_to", &Args::report_to, "what else records the logs").one_of({"none", "tensorboard", "all"}),

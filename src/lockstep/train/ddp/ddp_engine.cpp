@@ -71,8 +71,10 @@ class DdpEngine : public GradientEngine, public WeightShards {
       : GradientEngine(model, label_smoothing_factor),
         meets_in_forward_(meets_ranks_in_forward(*model)),
         ddp_(model, std::move(options)),
-        wants_fuse_(fuse) {
+        wants_fuse_(fuse),
+        fsdp_(fsdp_name(sharding)) {
     how_.stage = sharding.stage;
+    how_.hybrid_shard = sharding.is_hybrid;
     how_.unit_types = sharding.unit_types;
     how_.unit_min_params = sharding.unit_min_params;
     how_.reshard_after_forward = sharding.reshard_after_forward;
@@ -111,7 +113,7 @@ class DdpEngine : public GradientEngine, public WeightShards {
     if (!wants_fuse_) return "";
     const FuseMode mode = ddp_.fuse(optimizer, how_);
     if (mode == FuseMode::Off && how_.stage > 1) {
-      throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_name(how_.stage), ddp_.fuse_reason()),
+      throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_, ddp_.fuse_reason()),
                   ddp_.process_group().membership().where(), "leave fsdp out");
     }
     if (mode == FuseMode::Off) return "";
@@ -149,6 +151,7 @@ class DdpEngine : public GradientEngine, public WeightShards {
   bool meets_in_forward_;
   UnevenDdp ddp_;
   bool wants_fuse_;
+  const char* fsdp_;  // its name
   bool shards_weights_ = false;
   FuseOptions how_;
   double world_size_ = ddp_.process_group().world_size();

@@ -169,13 +169,14 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
-  const int stage = sharding_of(args, "training arguments").stage;
+  const Sharding sharding = sharding_of(args, "training arguments");
+  const int stage = sharding.stage;
   if (stage > 1 && choice.kind == EngineKind::VirtualShards) {
-    throw UsageError(fmt::format("fsdp {} with virtual_shards", fsdp_name(stage)), "training arguments",
+    throw UsageError(fmt::format("fsdp {} with virtual_shards", fsdp_name(sharding)), "training arguments",
                      "leave one of them out: a rank that adds up its virtual shards keeps all gradients");
   }
   if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel)  // FSDP becomes NO_SHARD, too
-    log_warning("fsdp {}: this job has one rank, so nothing is shared out", fsdp_name(stage));
+    log_warning("fsdp {}: this job has one rank, so nothing is shared out", fsdp_name(sharding));
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
