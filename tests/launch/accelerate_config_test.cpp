@@ -62,6 +62,27 @@ TEST_F(AccelerateFile, IsReadAndWrittenAsItWas) {
   EXPECT_EQ(accelerate_config_text(config, false), kTwoGpus);
 }
 
+TEST_F(AccelerateFile, OfFsdpKeepsItsSections) {
+  for (const bool as_json : {false, true}) {
+    const std::string sections =
+        "distributed_type: FSDP\nnum_processes: 4\nnum_machines: 2\nfsdp_config:\n  fsdp_version: 2\n"
+        "  fsdp_reshard_after_forward: true\n  fsdp_transformer_layer_cls_to_wrap: BertLayer,Linear\n"
+        "parallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  parallelism_config_dp_shard_size: 2\n";
+    const AccelerateConfig config = read_accelerate_config(write(sections));
+    const std::string text = accelerate_config_text(config, as_json);
+    const AccelerateConfig again = read_accelerate_config(write(text, as_json ? "again.json" : "again.yaml"));
+    EXPECT_EQ(again.fsdp_config, config.fsdp_config);
+    EXPECT_EQ(again.fsdp_config.at("version"), "2");
+    EXPECT_EQ(again.fsdp_config.at("transformer_layer_cls_to_wrap"), "BertLayer,Linear");
+    ASSERT_TRUE(again.parallelism);
+    EXPECT_EQ(again.parallelism->replicas, 2);
+    EXPECT_EQ(again.parallelism->shards, 2);
+    if (as_json) continue;
+    EXPECT_NE(text.find("\n  fsdp_reshard_after_forward: true\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("\n  fsdp_version: 2\n"), std::string::npos) << text;
+  }
+}
+
 // Written by accelerate itself: see accelerate_files/README.md.
 std::string written_by_accelerate(const std::string& name) {
   return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/launch/accelerate_files/" + name;
@@ -83,7 +104,9 @@ TEST_F(AccelerateFile, OfAccelerateItselfIsReadAndWrittenByteForByte) {
         Written{"0.29.3-cpu-two-machines.yaml", "MULTI_CPU", 8, 2, "no"},
         Written{"1.15.0-gpu.yaml", "MULTI_GPU", 2, 1, "fp16"}, Written{"0.29.3-gpu.yaml", "MULTI_GPU", 2, 1, "no"},
         Written{"1.15.0-default-bf16.json", "NO", 1, 1, "bf16"},
-        Written{"0.29.3-default-bf16.json", "NO", 1, 1, "bf16"}}) {
+        Written{"0.29.3-default-bf16.json", "NO", 1, 1, "bf16"},
+        Written{"1.15.0-fsdp1-hybrid.yaml", "FSDP", 4, 2, "no"}, Written{"1.15.0-fsdp2.yaml", "FSDP", 4, 2, "no"},
+        Written{"1.15.0-fsdp2-mesh.yaml", "FSDP", 4, 2, "no"}}) {
     const std::string path = written_by_accelerate(want.name);
     const AccelerateConfig config = read_accelerate_config(path);
     EXPECT_EQ(config.distributed_type, want.distributed_type) << want.name;
@@ -91,7 +114,8 @@ TEST_F(AccelerateFile, OfAccelerateItselfIsReadAndWrittenByteForByte) {
     EXPECT_EQ(config.num_machines, want.num_machines) << want.name;
     EXPECT_EQ(config.mixed_precision, want.mixed_precision) << want.name;
     const std::string text = read_file(path);
-    const bool is_of_this_version = std::string(want.name).rfind("1.15", 0) == 0 && text.front() != '{';
+    const bool is_of_this_version = std::string(want.name).rfind("1.15", 0) == 0 && text.front() != '{' &&
+                                    std::string(want.distributed_type) != "FSDP";  // these were not asked for
     if (is_of_this_version) {
       EXPECT_EQ(accelerate_config_text(config, false), text) << want.name;
     }
@@ -186,12 +210,15 @@ TEST_F(AccelerateFile, NamesLineAndFixOfWhatDoesNotFit) {
       {"distributed_type: MULTI_GPU\ndebug: maybe\n", ":2", "write true or false"},
       {"distributed_type: MULTI_GPU\nnum_processes: two\n", ":2", "whole number"},
       {"distributed_type: MULTI_GPU\nnum_processes: 0\n", ":2", "whole number"},
-      {"distributed_type: DEEPSPEED\n", ":1", "MULTI_CPU or MULTI_GPU"},
-      {"distributed_type: FSDP\n", ":1", "--fsdp shard_grad_op"},
-      {"distributed_type: XLA\n", ":1", "NO, MULTI_CPU, MULTI_GPU"},
+      {"distributed_type: DEEPSPEED\n", ":1", "write FSDP, and fsdp_config"},
+      {"distributed_type: XLA\n", ":1", "NO, MULTI_CPU, MULTI_GPU, FSDP"},
       {"distributed_type: MULTI_GPU\nmixed_precision: fp8\n", ":2", "no, fp16, bf16"},
       {"distributed_type: MULTI_GPU\ndeepspeed_config:\n  zero_stage: 2\n", ":3", "DeepSpeed"},
-      {"distributed_type: MULTI_GPU\nfsdp_config: {fsdp_version: 2}\n", ":2", "FullyShardedDataParallel"},
+      {"distributed_type: MULTI_GPU\nfsdp_config: {fsdp_version: 2}\n", "config.yaml", "distributed_type: FSDP"},
+      {"distributed_type: FSDP\nfsdp_config:\n  fsdp_versio: 2\n", ":3", "did you mean 'fsdp_version'"},
+      {"distributed_type: FSDP\nfsdp_config:\n  fsdp_version: [2]\n", ":3", "not a single value"},
+      {"distributed_type: FSDP\nfsdp_config: 2\n", ":2", "is not a section"},
+      {"distributed_type: FSDP\nparallelism_config:\n  parallelism_config_tp_size: 2\n", ":3", "splits data alone"},
       {"distributed_type: NO\nnum_processes: 2\n", "config.yaml", "MULTI_CPU or MULTI_GPU"},
       {"distributed_type: MULTI_CPU\nnum_processes: 3\nnum_machines: 2\n", "config.yaml", "evenly"},
       {"distributed_type: MULTI_CPU\nmachine_rank: 1\n", "config.yaml", "numbered from 0"},

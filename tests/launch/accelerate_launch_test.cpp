@@ -96,6 +96,38 @@ TEST_F(AccelerateLaunching, WarnsOfGpusThatAreNotThere) {
   EXPECT_EQ(resolve({"--config-file", file("distributed_type: MULTI_CPU\nnum_processes: 2\n")}).warning, "");
 }
 
+// accelerate hands it on by the same variables.
+TEST_F(AccelerateLaunching, TellsProgramsWhatFsdpIsAskedFor) {
+  const std::string files = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/launch/accelerate_files/";
+  const auto of = [&](const char* name) { return resolve({"--config-file", files + name}).environment; };
+  const auto hybrid = of("1.15.0-fsdp1-hybrid.yaml");
+  EXPECT_EQ(hybrid.at("ACCELERATE_USE_FSDP"), "true");
+  EXPECT_EQ(hybrid.at("FSDP_VERSION"), "1");
+  EXPECT_EQ(hybrid.at("FSDP_RESHARD_AFTER_FORWARD"), "HYBRID_SHARD");
+  EXPECT_EQ(hybrid.at("FSDP_TRANSFORMER_CLS_TO_WRAP"), "BertLayer");
+  EXPECT_EQ(hybrid.at("FSDP_STATE_DICT_TYPE"), "SHARDED_STATE_DICT");
+  const auto full = of("1.15.0-fsdp2.yaml");
+  EXPECT_EQ(full.at("FSDP_RESHARD_AFTER_FORWARD"), "true");
+  EXPECT_EQ(full.count("FSDP_SHARDING_STRATEGY"), 0U);
+  EXPECT_EQ(of("1.15.0-fsdp2-mesh.yaml").at("FSDP_SHARDING_STRATEGY"), "HYBRID_SHARD");
+  EXPECT_EQ(of("1.15.0-cpu4-bf16.yaml").count("ACCELERATE_USE_FSDP"), 0U);
+  const auto refusal = [&](const std::string& replicas, const std::string& shards) -> std::string {
+    const std::string path = file(
+        "distributed_type: FSDP\nnum_processes: 4\nnum_machines: 2\nparallelism_config:\n"
+        "  parallelism_config_dp_replicate_size: " +
+        replicas + "\n  parallelism_config_dp_shard_size: " + shards + "\n");
+    try {
+      resolve({"--config-file", path});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal("1", "4"), "accepted");
+  EXPECT_NE(refusal("4", "1").find("a replica is all ranks of a machine"), std::string::npos);
+  EXPECT_NE(refusal("2", "4").find("there are 4 processes"), std::string::npos);
+}
+
 TEST_F(AccelerateLaunching, FindsTheDefaultFile) {
   const AccelerateLaunch none = resolve({"--cpu"});
   EXPECT_EQ(none.config_file, "");

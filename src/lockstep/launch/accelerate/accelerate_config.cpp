@@ -15,6 +15,7 @@
 #include "lockstep/base/text/lower_case.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/launch/accelerate/accelerate_fsdp.h"
 
 namespace lockstep {
 namespace {
@@ -77,19 +78,14 @@ void refuse_foreign(const Entry& entry, const std::string& what) {
                "remove " + entry.key + ", or answer no to its question in `lockstep config`");
 }
 
-// Sharding is a matter of the program: the launcher could not make one that ignores it do so.
-void refuse_sharding(const Entry& entry, const std::string& what) {
-  entry.refuse("asks for " + what + ", which a program asks for itself here",
-               "give --fsdp shard_grad_op or full_shard to lockstep train, or set FuseOptions::stage to 2 or 3 in a "
-               "program, which share out gradients, and with 3 weights, beside the optimizer's state; then remove " +
-                   entry.key + (entry.key == "distributed_type" ? ", or write MULTI_CPU or MULTI_GPU" : ""));
-}
-
 void read_distributed_type(AccelerateConfig& config, const Entry& entry) {
   const std::string text = entry.text();
-  if (text == "FSDP") refuse_sharding(entry, "FullyShardedDataParallel");
-  if (text == "DEEPSPEED") refuse_sharding(entry, "DeepSpeed");
-  config.distributed_type = choice_of(entry, text, {"NO", "MULTI_CPU", "MULTI_GPU"}, ", which Lockstep has not");
+  if (text == "DEEPSPEED") {
+    entry.refuse("asks for DeepSpeed, whose stages are FSDP's here",
+                 "write FSDP, and fsdp_config with fsdp_reshard_after_forward: false for stage 2, or true for stage 3");
+  }
+  config.distributed_type =
+      choice_of(entry, text, {"NO", "MULTI_CPU", "MULTI_GPU", "FSDP"}, ", which Lockstep has not");
 }
 
 void read_dynamo(const Entry& entry) {
@@ -115,11 +111,6 @@ const std::map<std::string, Reader>& readers() {
   using Config = AccelerateConfig;
   static const auto foreign = [](const char* what) {
     return [what](Config&, const Entry& entry) { refuse_foreign(entry, what); };
-  };
-  static const auto sharding = [](const char* what) {
-    return [what](Config&, const Entry& entry) {
-      if (asks_for_something(entry.node)) refuse_sharding(entry, what);
-    };
   };
   static const std::map<std::string, Reader> all{
       {"compute_environment",
@@ -155,10 +146,16 @@ const std::map<std::string, Reader>& readers() {
        }},
       {"same_network", [](Config& c, const Entry& e) { c.same_network = switch_of(e); }},
       {"use_cpu", [](Config& c, const Entry& e) { c.use_cpu = switch_of(e); }},
-      {"deepspeed_config", sharding("DeepSpeed")},
-      {"fsdp_config", sharding("FullyShardedDataParallel")},
+      {"deepspeed_config", foreign("DeepSpeed")},
+      {"fsdp_config",
+       [](Config& c, const Entry& e) {
+         if (asks_for_something(e.node)) c.fsdp_config = read_fsdp_config(e.node, e.path);
+       }},
       {"megatron_lm_config", foreign("Megatron-LM")},
-      {"parallelism_config", foreign("parallelism beyond that of the data")},
+      {"parallelism_config",
+       [](Config& c, const Entry& e) {
+         if (asks_for_something(e.node)) c.parallelism = read_parallelism_config(e.node, e.path);
+       }},
       {"fp8_config", foreign("fp8")},
       {"mpirun_config", [](Config&, const Entry& e) { read_mpirun(e); }},
       {"ipex_config", foreign("Intel's extension of PyTorch")},
@@ -228,6 +225,11 @@ void check_together(const AccelerateConfig& config, const std::string& path) {
   if (config.machine_rank >= config.num_machines) {
     throw Error(fmt::format("machine_rank is {} and num_machines {}", config.machine_rank, config.num_machines), path,
                 "machines are numbered from 0");
+  }
+  const bool asks_for_fsdp = !config.fsdp_config.empty() || config.parallelism;
+  if (asks_for_fsdp && config.distributed_type != "FSDP") {
+    throw Error(fmt::format("fsdp_config or parallelism_config with distributed_type {}", config.distributed_type),
+                path, "write distributed_type: FSDP, or remove both sections");
   }
   if (config.distributed_type == "NO" && config.num_processes > 1) {
     throw Error(fmt::format("distributed_type is NO, but num_processes is {}", config.num_processes), path,

@@ -17,6 +17,15 @@ namespace {
 
 using Json = nlohmann::json;  // its objects are sorted by key
 
+// A switch or a number as such.
+Json plain_value(const std::string& text) {
+  if (lower_case(text) == "true" || lower_case(text) == "false") return lower_case(text) == "true";
+  constexpr std::size_t kMostDigits = 18;
+  const bool is_number = !text.empty() && text.size() <= kMostDigits &&
+                         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return is_number ? Json(std::stoll(text)) : Json(text);
+}
+
 Json json_of(const AccelerateConfig& config) {
   Json out{{"compute_environment", config.compute_environment},
            {"debug", config.debug},
@@ -37,6 +46,11 @@ Json json_of(const AccelerateConfig& config) {
   if (config.gpu_ids) out["gpu_ids"] = *config.gpu_ids;
   if (config.main_process_ip) out["main_process_ip"] = *config.main_process_ip;
   if (config.main_process_port) out["main_process_port"] = *config.main_process_port;
+  for (const auto& [key, value] : config.fsdp_config) out["fsdp_config"]["fsdp_" + key] = plain_value(value);
+  if (config.parallelism) {
+    out["parallelism_config"] = {{"parallelism_config_dp_replicate_size", config.parallelism->replicas},
+                                 {"parallelism_config_dp_shard_size", config.parallelism->shards}};
+  }
   return out;
 }
 
@@ -66,9 +80,17 @@ bool is_json(const std::string& path) { return std::filesystem::path(path).exten
 std::string accelerate_config_text(const AccelerateConfig& config, bool as_json) {
   const Json json = json_of(config);
   if (as_json) return json.dump(2) + "\n";
+  const auto line = [](const std::string& key, const Json& value) {
+    return key + ": " + (value.is_string() ? yaml_text(value.get<std::string>()) : value.dump()) + "\n";
+  };
   std::string text;
   for (const auto& [key, value] : json.items()) {
-    text += key + ": " + (value.is_string() ? yaml_text(value.get<std::string>()) : value.dump()) + "\n";
+    if (!value.is_object()) {
+      text += line(key, value);
+      continue;
+    }
+    text += key + ":\n";
+    for (const auto& [inner, inner_value] : value.items()) text += "  " + line(inner, inner_value);
   }
   return text;
 }

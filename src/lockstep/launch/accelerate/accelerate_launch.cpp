@@ -13,6 +13,7 @@
 #include "lockstep/base/files/accelerate_config_path.h"
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
+#include "lockstep/launch/accelerate/accelerate_fsdp.h"
 #include "lockstep/launch/numbers.h"
 #include "lockstep/launch/ranks/device_count.h"
 
@@ -235,6 +236,14 @@ AccelerateLaunch resolve_accelerate_launch(const AccelerateLaunchFlags& flags) {
   find_number_of_processes(launch);
   fill_flags(launch, flags);
   fill_environment(launch);
+  if (file) {
+    const auto machines = parse_whole("--num-machines", launch.setting("num_machines").value, 1, 65536);
+    const auto processes = parse_whole("--num-processes", launch.setting("num_processes").value, 1, 65536);
+    for (const auto& [name, value] :
+         fsdp_environment(*file, static_cast<int>(machines), static_cast<int>(processes), launch.config_file)) {
+      if (!env_string(name.c_str())) launch.environment.emplace(name, value);
+    }
+  }
   if (file) launch.warning = warning_of_gpus(launch, *file);
   return launch;
 }
