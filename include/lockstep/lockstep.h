@@ -139,6 +139,7 @@
 #include "lockstep/train/checkpointable.h"         // objects that checkpoints keep
 #include "lockstep/train/confusion_matrix.h"       // precision, recall, F1 of classes
 #include "lockstep/train/early_stopping.h"         // stops when a metric no longer improves
+#include "lockstep/train/fsdp_plugin.h"            // what an Accelerator's ranks share out
 #include "lockstep/train/metrics.h"                // metrics by name
 #include "lockstep/train/metrics_log_callback.h"   // writes metrics.jsonl, with the times of phases
 #include "lockstep/train/mixed_precision.h"        // bf16 and fp16

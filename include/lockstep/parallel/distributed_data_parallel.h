@@ -157,8 +157,8 @@ class DistributedDataParallelBase {
   /// With FuseOptions::stage 3: gathers all weights, so that this rank can read them outside of forward and backward
   /// until `reshard` or the next step, in memory for all of them. Values that the program writes meanwhile, the same on
   /// every rank, are used from then on, as after torch::load; the next step compares them. Collective. Without stage 3
-  /// it does nothing.
-  void unshard();
+  /// it does nothing. @return  false if it has done nothing: without stage 3, or if the weights are there already
+  bool unshard();
   /// Frees the weights again. Not collective.
   void reshard();
   /// With FuseOptions::stage 3: the elements that this rank keeps of each fused parameter, perhaps none; views of its

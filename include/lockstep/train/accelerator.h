@@ -62,13 +62,16 @@ class Accelerator : public PartialState {
   /// Prepares each argument and returns all in a tuple. A module (holder, shared_ptr or TorchScript) becomes a
   /// PreparedModel, an optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a loader of
   /// torch::data a PreparedTorchLoader, a scheduler a PreparedScheduler. Modules are compared and made equal over the
-  /// ranks. Optimizers, schedulers and `*loader` of torch::data are not copied and must outlive the result;
-  /// `std::move(loader)` hands a loader over. Collective.
+  /// ranks. With AcceleratorOptions::fsdp_plugin they are shared out with the optimizers of their parameters, as soon
+  /// as both were prepared. Optimizers, schedulers and `*loader` of torch::data are not copied and must outlive the
+  /// result; `std::move(loader)` hands a loader over. Collective.
   template <typename... Objects>
   auto prepare(Objects&&... objects) {
     // In braces, arguments are evaluated in order. A checkpoint's files and the comparison of ranks rely on this order.
-    return std::tuple<decltype(prepare_one(std::forward<Objects>(objects)))...>{
+    std::tuple<decltype(prepare_one(std::forward<Objects>(objects)))...> prepared{
         prepare_one(std::forward<Objects>(objects))...};
+    share_out();
+    return prepared;
   }
 
   /// Computes the gradients of `loss`, a mean over this rank's micro-batch, divided by the number of micro-batches of
@@ -189,7 +192,7 @@ class Accelerator : public PartialState {
   template <typename ModuleType>
   void save_model(PreparedModel<ModuleType>& model, const std::string& save_directory,
                   std::uint64_t max_shard_bytes = kAccelerateMaxShardBytes) {
-    save_weights(model.tensors(), save_directory, max_shard_bytes);
+    save_weights(model.tensors(), model.ddp(), save_directory, max_shard_bytes);
   }
   /// Adds `object` to the state that save_state and load_state keep, by `state_dict()` and `load_state_dict(text)`, or
   /// by LibTorch's `save` and `load`. The main process's state is used for all. `object` must outlive this Accelerator.
@@ -261,8 +264,10 @@ class Accelerator : public PartialState {
   void keep(torch::optim::LRScheduler& scheduler);
   void keep(Checkpointable object);
   const std::vector<torch::optim::Optimizer*>& prepared_optimizers() const;
+  void share_out();
   void take_over_from(int rank);
-  void save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes);
+  void save_weights(const ModuleTensors& tensors, DistributedDataParallelBase& model, const std::string& folder,
+                    std::uint64_t max_shard_bytes);
   void place(const ModuleTensors& tensors) const;
   LoaderShare loader_share() const;
   std::int64_t batches_to_read_ahead() const;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/optim/grad_scaler.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/train/fsdp_plugin.h"
 #include "lockstep/train/project_configuration.h"
 
 namespace lockstep {
@@ -20,8 +22,10 @@ struct AcceleratorOptions {
   bool even_batches = true;            ///< ranks get equal numbers of batches, by repeating samples
   bool sync_with_dataloader = true;    ///< GradientAccumulationPlugin: an accumulation window ends with its loader
   DistributedDataParallelOptions ddp;  ///< DistributedDataParallelKwargs
-  GradScaler::Options grad_scaler;     ///< GradScalerKwargs, for fp16
-  std::vector<std::string> log_with;   ///< trackers: tensorboard, json, all
+  /// Not set: fsdp_plugin_of_environment().
+  std::optional<FullyShardedDataParallelPlugin> fsdp_plugin;
+  GradScaler::Options grad_scaler;    ///< GradScalerKwargs, for fp16
+  std::vector<std::string> log_with;  ///< trackers: tensorboard, json, all
   ProjectConfiguration project_config;
 };
 
@@ -29,6 +33,8 @@ struct SaveStateOptions {
   /// Copy the present state and return; another thread writes it while the loop continues. The next save, load_state
   /// and end_training wait for it, and throw its error. Accelerate only writes in the foreground.
   bool background = false;
+  /// Not set: that of AcceleratorOptions::fsdp_plugin, or Full.
+  std::optional<StateDictType> state_dict_type;
 };
 
 /// Size limit of a shard in Accelerator::save_model: Accelerate's "10GB".

@@ -88,8 +88,11 @@ ShardedWeights* DistributedDataParallelBase::sharded_weights() const {
   return fuse_mode() == FuseMode::Off ? nullptr : fused_->shards();
 }
 
-void DistributedDataParallelBase::unshard() {
-  if (ShardedWeights* const shards = sharded_weights()) shards->gather_all();
+bool DistributedDataParallelBase::unshard() {
+  ShardedWeights* const shards = sharded_weights();
+  if (shards == nullptr || shards->keeps_all()) return false;
+  shards->gather_all();
+  return true;
 }
 
 void DistributedDataParallelBase::reshard() {

@@ -15,6 +15,7 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
 #include "lockstep/train/accelerator/self_launch.h"
 #include "lockstep/train/batch_device.h"
@@ -51,6 +52,7 @@ Accelerator::Accelerator(AcceleratorOptions options)
       state_(std::make_shared<UpdateState>(accumulation_of(options_))),
       kept_(std::make_shared<AcceleratorState>(state_)) {
   options_.log_with = tracker_names(options_.log_with);
+  if (!options_.fsdp_plugin) options_.fsdp_plugin = fsdp_plugin_of_environment();
   if (precision_.scales_loss()) state_->scaler.emplace(options_.grad_scaler);
   if (!options_.ddp.process_group && !is_initialized()) {
     adopt_launcher_environment();
@@ -125,6 +127,10 @@ PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
 DistributedDataParallelOptions Accelerator::ddp_options() const {
   DistributedDataParallelOptions options = options_.ddp;
   options.process_group = group();
+  // Slots are as long as buckets.
+  if (options_.fsdp_plugin && options.bucket_cap_mb == 0) {
+    options.bucket_cap_mb = static_cast<double>(BucketCaps::of_shares().other_bytes >> 20);
+  }
   return options;
 }
 
@@ -140,7 +146,12 @@ void Accelerator::check_shards_alone() const {
               kHere, "take more virtual shards, and leave gradient_accumulation_steps at 1");
 }
 
+void Accelerator::share_out() {
+  if (options_.fsdp_plugin) kept_->share_out(*options_.fsdp_plugin);
+}
+
 void Accelerator::backward(const at::Tensor& loss) {
+  if (options_.fsdp_plugin) kept_->require_shared_out();
   ++state_->open_backwards;
   const std::int64_t window = state_->accumulation.window();
   const at::Tensor part = window > 1 ? loss / window : loss;

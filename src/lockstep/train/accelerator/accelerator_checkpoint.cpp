@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -51,6 +52,33 @@ Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
               damage.empty() ? "give a folder that save_state wrote" : "the newest one: " + damage);
 }
 
+[[noreturn]] void refuse_hooked_weights() {
+  throw Error("a hook of save_state gave weights, and each rank saves its part of the models' own", "Accelerator",
+              "write them to StateToSave::files, or save with StateDictType::Full");
+}
+
+// While it lives, this rank has all weights, also those that are in shards otherwise.
+class AllWeights {
+ public:
+  explicit AllWeights(const std::vector<DistributedDataParallelBase*>& models) {
+    for (DistributedDataParallelBase* model : models) {
+      if (model->unshard()) gathered_.push_back(model);
+    }
+  }
+  AllWeights(const AllWeights&) = delete;
+  AllWeights& operator=(const AllWeights&) = delete;
+  ~AllWeights() {
+    try {
+      for (DistributedDataParallelBase* model : gathered_) model->reshard();
+    } catch (const std::exception& error) {
+      log_warning("the weights of all ranks stay in memory until the next step: {}", error.what());
+    }
+  }
+
+ private:
+  std::vector<DistributedDataParallelBase*> gathered_;  // for this alone
+};
+
 void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
   if (std::all_of(loaders.begin(), loaders.end(), [](const LoaderPosition* each) { return each->is_kept; })) return;
   log_warning(
@@ -60,7 +88,9 @@ void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
 
 }  // namespace
 
-void Accelerator::save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes) {
+void Accelerator::save_weights(const ModuleTensors& tensors, DistributedDataParallelBase& model,
+                               const std::string& folder, std::uint64_t max_shard_bytes) {
+  const AllWeights all({&model});
   run_together(process_group(), "saving the model in " + folder, [&] {
     if (is_main_process()) write_weight_files(folder, tensors_to_save(tensors), max_shard_bytes);
   });
@@ -82,13 +112,22 @@ std::string Accelerator::save_state(const std::string& output_dir, SaveStateOpti
     writer_key_ = key;
   }
   if (is_main_process()) warn_of_positions_that_are_not_kept(*loaders_);
+  const StateDictType of_plugin = options_.fsdp_plugin ? options_.fsdp_plugin->state_dict_type : StateDictType::Full;
+  const bool in_parts = how.state_dict_type.value_or(of_plugin) == StateDictType::Sharded;
+  std::optional<AllWeights> all;
+  if (!in_parts) all.emplace(kept_->wrappers());
   CheckpointContent content;
   run_together(process_group(), "gathering what save_state writes", [&] {
     content = kept_->content(project.iteration, is_main_process());
     std::vector<NamedTensors> weights;
-    if (is_main_process()) weights = kept_->weights();
+    if (in_parts) {
+      content.weight_parts = kept_->weight_parts(process_index(), num_processes());
+    } else if (is_main_process()) {
+      weights = kept_->weights();
+    }
     StateToSave state{weights, content.files};
     save_hooks_->call(state);
+    if (in_parts && !weights.empty()) refuse_hooked_weights();
     if (!weights.empty()) {
       content.weights = std::move(weights.front());
       content.further_weights.assign(std::make_move_iterator(weights.begin() + 1),

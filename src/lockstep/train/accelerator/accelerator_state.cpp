@@ -218,6 +218,10 @@ void AcceleratorState::load_weights(const Checkpoint& checkpoint, const std::vec
   drop_gradients();
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i].empty()) continue;
+    if (!wrappers_[i]().weight_parts().empty()) {
+      load_shards(checkpoint, i, weights[i]);
+      continue;
+    }
     wrappers_[i]().own_weights();
     checkpoint.load_weights(weights[i], i);
   }

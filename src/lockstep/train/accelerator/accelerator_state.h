@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "lockstep/train/accelerator/loader_reading.h"
 #include "lockstep/train/accelerator/update_state.h"
 #include "lockstep/train/checkpointable.h"
+#include "lockstep/train/fsdp_plugin.h"
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_optimizer.h"
 
@@ -43,12 +45,22 @@ class AcceleratorState {
 
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
 
+  /// Fuses each optimizer that has not been with its model, if that was added. Collective.
+  /// @throws Error  if nothing can be shared out
+  void share_out(const FullyShardedDataParallelPlugin& plugin);
+  /// @throws Error  if an optimizer has found no model, or if there is none
+  void require_shared_out() const;
+
   /// Takes over what a rank without batches has missed besides updates of weights and optimizers: steps of schedulers
   /// and of the scale. Collective.
   void take_over_from(int rank, Communicator& group);
 
   /// The weights of each model, for a checkpoint.
   std::vector<NamedTensors> weights() const;
+  /// This rank's parts of them, of which all ranks together have each element once.
+  std::vector<TensorParts> weight_parts(int rank, int world_size) const;
+  /// The wrapper of each model, in the order of `weights`.
+  std::vector<DistributedDataParallelBase*> wrappers() const;
   /// This rank's contribution to a checkpoint, without the weights.
   /// @throws Error  if an optimizer has a parameter that no prepared model has
   CheckpointContent content(std::int64_t iteration, bool is_main) const;
@@ -66,6 +78,7 @@ class AcceleratorState {
   void check_counts(const Checkpoint& checkpoint) const;
   void drop_gradients();
   void load_weights(const Checkpoint& checkpoint, const std::vector<NamedTensors>& weights);
+  void load_shards(const Checkpoint& checkpoint, std::size_t model, const NamedTensors& weights);
   void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
   void load_window(const NamedTensors& saved);
   nlohmann::json counts() const;  // number of objects, by kind
@@ -75,6 +88,7 @@ class AcceleratorState {
   std::vector<std::function<ModuleTensors()>> models_;
   std::vector<std::function<DistributedDataParallelBase&()>> wrappers_;  // of each model
   std::vector<torch::optim::Optimizer*> optimizers_;
+  std::set<const torch::optim::Optimizer*> shared_out_;
   std::vector<torch::optim::LRScheduler*> schedulers_;
   std::vector<std::weak_ptr<LoaderReading>> loaders_;
   std::vector<Checkpointable> objects_;

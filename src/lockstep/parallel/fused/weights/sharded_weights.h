@@ -58,6 +58,8 @@ class ShardedWeights final : public ReadWatcher {
   void free_all();
   /// Gathers everything, until `free_all`. Collective.
   void gather_all();
+  /// Whether all of it is there, since `gather_all`.
+  bool keeps_all() const { return keeps_all_; }
   /// Gives every parameter memory of its own with all elements. Collective.
   void give_back();
 

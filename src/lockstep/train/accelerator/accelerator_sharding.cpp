@@ -1,0 +1,84 @@
+// AcceleratorState: what an FSDP plugin asks for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/train/accelerator/accelerator_state.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
+
+namespace lockstep {
+namespace {
+
+const char* const kPlugin = "Accelerator, fsdp_plugin";
+
+// Whether the optimizer has any of the model's parameters.
+bool updates(const torch::optim::Optimizer& optimizer, const DistributedDataParallelBase& model) {
+  std::set<const c10::TensorImpl*> of_model;
+  for (const auto& [name, parameter] : model.named_parameters()) of_model.insert(parameter.unsafeGetTensorImpl());
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (of_model.count(parameter.unsafeGetTensorImpl()) != 0) return true;
+    }
+  }
+  return false;
+}
+
+FuseOptions options_of(const FullyShardedDataParallelPlugin& plugin) {
+  FuseOptions how;
+  how.stage = plugin.sharding_strategy == ShardingStrategy::FullShard ? 3 : 2;
+  how.hybrid_shard = plugin.sharding_strategy == ShardingStrategy::HybridShard ||
+                     plugin.sharding_strategy == ShardingStrategy::HybridShardZero2;
+  how.unit_types = plugin.transformer_cls_names_to_wrap;
+  how.unit_min_params = plugin.min_num_params;
+  how.reshard_after_forward = plugin.reshard_after_forward;
+  return how;
+}
+
+}  // namespace
+
+std::optional<FullyShardedDataParallelPlugin> fsdp_plugin_of_environment() {
+  const Sharding asked = sharding_of({}, kPlugin);
+  if (asked.stage < 2) return std::nullopt;
+  FullyShardedDataParallelPlugin plugin;
+  plugin.sharding_strategy = asked.is_hybrid    ? ShardingStrategy::HybridShard
+                             : asked.stage == 3 ? ShardingStrategy::FullShard
+                                                : ShardingStrategy::ShardGradOp;
+  plugin.reshard_after_forward = asked.reshard_after_forward;
+  plugin.transformer_cls_names_to_wrap = asked.unit_types;
+  plugin.min_num_params = asked.unit_min_params;
+  plugin.state_dict_type = asked.saves_shards ? StateDictType::Sharded : StateDictType::Full;
+  return plugin;
+}
+
+void AcceleratorState::share_out(const FullyShardedDataParallelPlugin& plugin) {
+  for (torch::optim::Optimizer* optimizer : optimizers_) {
+    if (shared_out_.count(optimizer) != 0) continue;
+    const std::vector<DistributedDataParallelBase*> all = wrappers();
+    const auto is_updated = [&](DistributedDataParallelBase* model) { return updates(*optimizer, *model); };
+    if (std::count_if(all.begin(), all.end(), is_updated) > 1) {
+      throw Error("an optimizer has parameters of several models, of which the ranks could share out one", kPlugin,
+                  "build an optimizer for each model");
+    }
+    for (DistributedDataParallelBase* model : all) {
+      if (!is_updated(model)) continue;
+      if (model->fuse(*optimizer, options_of(plugin)) == FuseMode::Off) {
+        throw Error("nothing can be shared out: " + model->fuse_reason(), kPlugin,
+                    "change what it names, or leave fsdp_plugin and ACCELERATE_USE_FSDP out");
+      }
+      shared_out_.insert(optimizer);
+      break;
+    }
+  }
+}
+
+void AcceleratorState::require_shared_out() const {
+  if (!optimizers_.empty() && shared_out_.size() == optimizers_.size()) return;
+  throw Error(optimizers_.empty() ? "backward without a prepared optimizer, with which the ranks share out the model"
+                                  : "a prepared optimizer has parameters of no prepared model",
+              kPlugin, "prepare model and optimizer, accelerator.prepare(net, adam), before the first backward");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,116 @@
+// AcceleratorState: weights that the ranks save in parts, and weights that lie in shards (stage 3).
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/accelerator/accelerator_state.h"
+
+namespace lockstep {
+namespace {
+
+// Parts by the tensor that they are of, which may have several names.
+using PartsOfTensors = std::map<const c10::TensorImpl*, const TensorPart*>;
+
+PartsOfTensors by_tensor(const TensorParts& parts, const NamedTensors& tensors) {
+  std::map<std::string, const TensorPart*> by_name;
+  for (const TensorPart& part : parts) by_name[part.name] = &part;
+  PartsOfTensors result;
+  for (const auto& [name, tensor] : tensors) {
+    const auto found = by_name.find(name);
+    if (found != by_name.end()) result[tensor.unsafeGetTensorImpl()] = found->second;
+  }
+  return result;
+}
+
+TensorPart renamed(TensorPart part, const std::string& name) {
+  part.name = name;
+  return part;
+}
+
+TensorPart all_of(const std::string& name, const at::Tensor& tensor) {
+  return {name, tensor.sizes().vec(), 0, tensor.numel(), tensor};
+}
+
+// Weights without elements are in rank 0's file.
+bool is_to_save(const TensorPart& part, int rank) {
+  const bool is_empty = std::find(part.sizes.begin(), part.sizes.end(), 0) != part.sizes.end();
+  return part.begin < part.end || (is_empty && rank == 0);
+}
+
+// The parts of shards, an equal share of the parameters that every rank has, and on rank 0 all buffers, of which other
+// ranks may have other values.
+TensorParts parts_to_save(const ModuleTensors& module, const TensorParts& shards, int rank, int world_size) {
+  NamedTensors parameters;
+  for (const NamedTensor& parameter : module.parameters) parameters.emplace_back(parameter.name, parameter.tensor);
+  const PartsOfTensors in_shards = by_tensor(shards, parameters);
+  TensorParts own;
+  NamedTensors others;
+  for (const auto& [name, parameter] : parameters) {
+    const auto shard = in_shards.find(parameter.unsafeGetTensorImpl());
+    if (shard == in_shards.end()) {
+      others.emplace_back(name, parameter);
+    } else if (is_to_save(*shard->second, rank)) {
+      own.push_back(renamed(*shard->second, name));
+    }
+  }
+  for (TensorPart& part : parts_of_rank(others, rank, world_size)) own.push_back(std::move(part));
+  if (rank != 0) return own;
+  for (const NamedTensor& buffer : module.buffers()) own.push_back(all_of(buffer.name, buffer.tensor));
+  return own;
+}
+
+}  // namespace
+
+std::vector<DistributedDataParallelBase*> AcceleratorState::wrappers() const {
+  std::vector<DistributedDataParallelBase*> all;
+  for (const auto& wrapper : wrappers_) all.push_back(&wrapper());
+  return all;
+}
+
+std::vector<TensorParts> AcceleratorState::weight_parts(int rank, int world_size) const {
+  std::vector<TensorParts> all;
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (wrappers_[i]().replicas_may_differ()) {
+      throw Error("weights in parts, of ranks that have different ones: the communication hook leaves them apart",
+                  "Accelerator, save_state", "save with StateDictType::Full");
+    }
+    all.push_back(parts_to_save(models_[i](), wrappers_[i]().weight_parts(), rank, world_size));
+  }
+  return all;
+}
+
+// Each rank reads its own elements, and all of what is in no shards.
+void AcceleratorState::load_shards(const Checkpoint& checkpoint, std::size_t model, const NamedTensors& weights) {
+  const std::size_t saved = checkpoint.number_of_weights(model);
+  if (saved != weights.size()) {
+    throw Error(fmt::format("the checkpoint has {} tensors, the model {}", saved, weights.size()), checkpoint.path(),
+                "resume with the model of the saved run");
+  }
+  wrappers_[model]().write_weight_parts([&](const TensorParts& shards) {
+    const PartsOfTensors in_shards = by_tensor(shards, weights);
+    TensorParts parts;
+    std::vector<std::pair<at::Tensor, at::Tensor>> scattered;  // not in row-major order, and the elements in this order
+    for (const auto& [name, tensor] : weights) {
+      const auto shard = in_shards.find(tensor.unsafeGetTensorImpl());
+      if (shard != in_shards.end()) {
+        parts.push_back(renamed(*shard->second, name));
+        continue;
+      }
+      parts.push_back(all_of(name, tensor));
+      if (tensor.is_contiguous()) continue;
+      parts.back().tensor = at::empty({tensor.numel()}, tensor.options());
+      scattered.emplace_back(tensor, parts.back().tensor);
+    }
+    checkpoint.load_weight_parts(parts, model);
+    const at::NoGradGuard no_grad;
+    for (const auto& [tensor, elements] : scattered) tensor.detach().copy_(elements.view(tensor.sizes()));
+  });
+}
+
+}  // namespace lockstep

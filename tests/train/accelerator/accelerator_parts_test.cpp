@@ -1,0 +1,283 @@
+// save_state and load_state with weights in the ranks' parts, of any stage and for any number of ranks.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/factory.h"
+#include "lockstep/optim/adam.h"
+#include "lockstep/safetensors/weight_files.h"
+#include "lockstep/train/accelerator.h"
+#include "tests/support/pretended_hosts.h"
+#include "tests/support/ranks.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kPartsWidth = 24;
+
+// Numbered layers, which are units, and one with buffers.
+torch::nn::Sequential parts_net() {
+  torch::nn::Sequential net(torch::nn::Linear(kPartsWidth, kPartsWidth), torch::nn::BatchNorm1d(kPartsWidth));
+  for (int i = 0; i < 7; ++i) net->push_back(torch::nn::Linear(kPartsWidth, kPartsWidth));
+  net->push_back(torch::nn::Linear(kPartsWidth, 3));
+  return net;
+}
+
+torch::Tensor parts_batch(int rank, int step) {
+  return (torch::arange(8 * kPartsWidth, torch::kFloat) + 31 * rank + 7 * step).square().sin().view({8, kPartsWidth});
+}
+
+struct PartsWay {
+  const char* name;
+  const char* engine;
+  int ranks;
+  int stage;  // 0: not fused
+  int hosts = 1;
+};
+
+// One rank's loop: a model, its optimizer and an accelerator over them.
+class PartsRun {
+ public:
+  PartsRun(const PartsWay& way, const Membership& membership)
+      : rank_(membership.rank), accelerator_(options_of(way, membership)) {
+    auto [model, optimizer] = accelerator_.prepare(net_, adam_);
+    model_.emplace(model);
+    optimizer_.emplace(optimizer);
+    if (way.stage == 0) return;
+    FuseOptions how;
+    how.stage = way.stage;
+    EXPECT_NE(model_->ddp().fuse(adam_, how), FuseMode::Off) << model_->ddp().fuse_reason();
+  }
+  void backward(int step) { accelerator_.backward((*model_)(parts_batch(rank_, step)).square().mean()); }
+  void train(int step) {
+    backward(step);
+    optimizer_->step();
+    optimizer_->zero_grad();
+  }
+  Accelerator& accelerator() { return accelerator_; }
+  DistributedDataParallelBase& ddp() { return model_->ddp(); }
+  torch::nn::Sequential& net() { return net_; }
+  PreparedModel<torch::nn::Sequential>& model() { return *model_; }
+
+  // Weights, buffers and the optimizer's state by name, whole. Collective.
+  std::map<std::string, at::Tensor> everything() {
+    std::map<std::string, at::Tensor> all;
+    const NamedState state = ddp().optimizer_state(adam_);
+    for (const auto& [name, of_parameter] : state) {
+      for (const auto& [kind, tensor] : of_parameter.tensors) all[name + " " + kind] = tensor.clone();
+    }
+    ddp().unshard();
+    for (const auto& item : net_->named_parameters()) all[item.key()] = item.value().detach().clone();
+    for (const auto& item : net_->named_buffers()) all[item.key()] = item.value().clone();
+    ddp().reshard();
+    return all;
+  }
+
+ private:
+  static AcceleratorOptions options_of(const PartsWay& way, const Membership& membership) {
+    AcceleratorOptions options;
+    options.ddp.process_group =
+        make_communicator(way.engine, way.hosts > 1 ? on_hosts(membership, way.hosts) : membership);
+    options.ddp.bucket_cap_mb = 0.002;
+    return options;
+  }
+
+  int rank_;
+  Accelerator accelerator_;
+  torch::nn::Sequential net_ = parts_net();
+  Adam adam_{net_->parameters(), torch::optim::AdamOptions(0.01)};
+  std::optional<PreparedModel<torch::nn::Sequential>> model_;
+  std::optional<PreparedOptimizer> optimizer_;
+};
+
+void run_parts(const PartsWay& way, const std::function<void(PartsRun&, int rank)>& body) {
+  run_ranks_as_threads(way.ranks, [&](const Membership& membership) {
+    PartsRun run(way, membership);
+    body(run, membership.rank);
+    run.accelerator().wait_for_everyone();
+  });
+}
+
+void expect_equal_parts(const std::map<std::string, at::Tensor>& got, const std::map<std::string, at::Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [name, tensor] : want) {
+    ASSERT_EQ(got.count(name), 1U) << name;
+    EXPECT_TRUE(torch::equal(got.at(name), tensor)) << name;
+  }
+}
+
+SaveStateOptions in_parts() {
+  SaveStateOptions how;
+  how.state_dict_type = StateDictType::Sharded;
+  return how;
+}
+
+const PartsWay kPartsWays[] = {
+    {"two_apart_stage_3", "tcp", 2, 3},   {"three_apart_stage_3", "tcp", 3, 3},
+    {"two_hosts_stage_3", "", 4, 3, 2},   {"two_hosts_stage_2", "", 4, 2, 2},
+    {"three_apart_stage_1", "tcp", 3, 1}, {"two_shared_stage_2", "thread", 2, 2},
+    {"two_not_fused", "thread", 2, 0},    {"one", "", 1, 0},
+};
+
+class AcceleratorParts : public ::testing::TestWithParam<PartsWay> {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, AcceleratorParts, ::testing::ValuesIn(kPartsWays),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Both types of state dict, and a rank that was saved loads what any other way has saved.
+TEST_P(AcceleratorParts, AreLoadedInEveryWay) {
+  const PartsWay& saver = GetParam();
+  const TemporaryFolder folder;
+  std::map<std::string, at::Tensor> saved;
+  run_parts(saver, [&](PartsRun& run, int rank) {
+    for (const int step : {0, 1}) run.train(step);
+    run.accelerator().save_state(folder / "parts", in_parts());
+    run.accelerator().save_state(folder / "whole");
+    auto all = run.everything();
+    if (rank == 0) saved = std::move(all);
+  });
+  EXPECT_FALSE(std::filesystem::exists(folder / "parts/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "whole/model.safetensors"));
+  for (const PartsWay& loader : kPartsWays) {
+    SCOPED_TRACE(loader.name);
+    run_parts(loader, [&](PartsRun& run, int rank) {
+      for (const char* name : {"parts", "whole"}) {
+        run.train(5 + rank);  // something else
+        LoadStateOptions how;
+        how.allow_world_size_change = true;
+        run.accelerator().load_state(folder / name, how);
+        expect_equal_parts(run.everything(), saved);
+      }
+    });
+  }
+}
+
+TEST_P(AcceleratorParts, ContinueWithTheBitsOfATrainingThatWasNotStopped) {
+  const TemporaryFolder folder;
+  run_parts(GetParam(), [&](PartsRun& run, int) {
+    for (const int step : {0, 1}) run.train(step);
+    run.accelerator().save_state(folder / "state", in_parts());
+    for (const int step : {2, 3}) run.train(step);
+    const auto undisturbed = run.everything();
+    run.backward(4);  // gradients that the way back drops
+    run.accelerator().load_state(folder / "state");
+    for (const int step : {2, 3}) run.train(step);
+    expect_equal_parts(run.everything(), undisturbed);
+  });
+}
+
+// Every element once, and no rank has or writes more than its share.
+TEST(AcceleratorPartsOfStage3, AreNotGathered) {
+  const PartsWay way{"", "tcp", 3, 3};
+  const TemporaryFolder folder;
+  run_parts(way, [&](PartsRun& run, int rank) {
+    std::int64_t all = 0;
+    for (const at::Tensor& parameter : run.net()->parameters()) all += 4 * parameter.numel();
+    run.train(0);
+    run.train(1);
+    const std::int64_t peak = run.ddp().peak_weight_bytes();
+    EXPECT_LT(peak, all);
+    run.accelerator().save_state(folder / "state", in_parts());
+    run.accelerator().load_state(folder / "state");
+    EXPECT_EQ(run.ddp().peak_weight_bytes(), peak);
+    const std::string own = fmt::format("state/model_shard-0000{}-of-00003.safetensors", rank + 1);
+    EXPECT_LT(std::filesystem::file_size(folder / own), static_cast<std::uintmax_t>(all / 2 + 4096));
+  });
+}
+
+// A save has what was written after the last step, while weights are there and when they are freed again.
+TEST(AcceleratorPartsOfStage3, HaveWhatTheProgramWrote) {
+  const PartsWay way{"", "tcp", 2, 3};
+  for (const bool reshards : {false, true}) {
+    const TemporaryFolder folder;
+    run_parts(way, [&](PartsRun& run, int rank) {
+      run.train(0);
+      run.ddp().unshard();
+      {
+        const torch::NoGradGuard no_grad;
+        for (at::Tensor& parameter : run.net()->parameters()) parameter.mul_(0.5);
+        run.net()->parameters()[0].data().add_(1);
+      }
+      if (reshards) run.ddp().reshard();
+      run.accelerator().save_state(folder / "state", in_parts());
+      const auto written = run.everything();
+      run.train(1);
+      run.accelerator().load_state(folder / "state");
+      const auto loaded = run.everything();
+      if (rank == 0) expect_equal_parts(loaded, written);  // whose buffers are saved
+    });
+  }
+}
+
+TEST(AcceleratorPartsOfStage3, AreWholeInSaveModel) {
+  const TemporaryFolder folder;
+  std::map<std::string, at::Tensor> weights;
+  run_parts({"", "tcp", 2, 3}, [&](PartsRun& run, int rank) {
+    run.train(0);
+    auto all = run.everything();
+    run.accelerator().save_model(run.model(), folder / "model");
+    if (rank == 0) weights = std::move(all);
+    run.train(1);  // the weights are in shards again
+  });
+  const WeightFiles files(folder / "model");
+  EXPECT_FALSE(files.names().empty());
+  for (const std::string& name : files.names()) EXPECT_TRUE(torch::equal(files.tensor(name), weights.at(name))) << name;
+}
+
+std::string parts_error(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(AcceleratorPartsErrors, NameWhatDoesNotFit) {
+  const TemporaryFolder folder;
+  run_parts({"", "tcp", 2, 3}, [&](PartsRun& run, int) {
+    run.train(0);
+    run.accelerator().save_state(folder / "state", in_parts());
+  });
+  run_parts({"", "tcp", 2, 3}, [&](PartsRun& run, int rank) {
+    run.accelerator().register_save_state_pre_hook([&](StateToSave& state) {
+      if (rank == 0) state.weights = {{{"other", torch::ones({2})}}};
+    });
+    const std::string error = parts_error([&] { run.accelerator().save_state(folder / "hooked", in_parts()); });
+    EXPECT_NE(error.find("a hook of save_state gave weights"), std::string::npos) << error;
+  });
+  run_parts({"", "thread", 2, 0}, [&](PartsRun& run, int) {
+    run.ddp().register_comm_hook(noop_hook());
+    const std::string error = parts_error([&] { run.accelerator().save_state(folder / "apart", in_parts()); });
+    EXPECT_NE(error.find("leaves them apart"), std::string::npos) << error;
+  });
+  // A model without the last layer: loading what it has would leave out what it lacks in silence.
+  run_ranks_as_threads(2, [&](const Membership& membership) {
+    AcceleratorOptions options;
+    options.ddp.process_group = make_communicator("tcp", membership);
+    Accelerator accelerator(options);
+    torch::nn::Sequential shorter(torch::nn::Linear(kPartsWidth, kPartsWidth), torch::nn::BatchNorm1d(kPartsWidth));
+    Adam adam(shorter->parameters(), torch::optim::AdamOptions(0.01));
+    auto [model, optimizer] = accelerator.prepare(shorter, adam);
+    FuseOptions how;
+    how.stage = 3;
+    model.ddp().fuse(adam, how);
+    const std::string error = parts_error([&] { accelerator.load_state(folder / "state"); });
+    EXPECT_NE(error.find("the checkpoint has 23 tensors, the model 7"), std::string::npos) << error;
+    accelerator.wait_for_everyone();
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
