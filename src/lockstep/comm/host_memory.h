@@ -29,7 +29,9 @@ class HostMemoryEngine {
   virtual HostMemory allocate_for_host(std::int64_t numel, at::ScalarType dtype) = 0;
   /// The same for memory that is there at times, as the `out` of an all_gather on every rank, until every rank of the
   /// host has left it.
-  virtual TransientMemory allocate_transient_for_host(std::int64_t numel, at::ScalarType dtype) = 0;
+  /// @param layout  where the all_gather puts what ranks send; equal on all ranks. Without pieces: as ever
+  virtual TransientMemory allocate_transient_for_host(std::int64_t numel, at::ScalarType dtype,
+                                                      GatherLayout layout) = 0;
   /// Lets reduce_scatter read `memory`, which is from `allocate`, where it lies, while the result lives. From then on a
   /// rank that passes it as `in` promises that every rank of its host passes the memory of the same call of `allocate`.
   virtual std::shared_ptr<SymmetricMemory> read_in_place(const at::Tensor& memory) = 0;

@@ -2,14 +2,29 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/comm/symmetric_memory.h"
 
 namespace lockstep {
+
+/// Where an all_gather puts what ranks send, if it does not lie one after the other.
+struct GatherLayout {
+  /// `bytes` of a rank's message, from byte `from` on, become those from byte `to` on.
+  struct Piece {
+    std::size_t from = 0, to = 0, bytes = 0;
+  };
+  std::vector<std::vector<Piece>> pieces;  ///< by rank, in the order of its message; bytes in no piece are left out
+
+  bool is_plain() const { return pieces.empty(); }
+  /// Puts bytes of a rank's message, from byte `begin` on, to where they belong.
+  void put(int rank, const std::byte* message, std::size_t begin, std::size_t bytes, std::byte* memory) const;
+};
 
 /// One piece of memory for all ranks of a host that is there at times: a collective that writes to it brings it, and it
 /// is gone when every rank of the host has left it.

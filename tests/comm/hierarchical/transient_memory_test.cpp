@@ -23,7 +23,7 @@ std::int64_t bytes_with_pages(const TransientMemory& memory) {
 }
 
 TransientMemory transient_floats(Communicator& group, std::int64_t numel) {
-  return dynamic_cast<HostMemoryEngine&>(group).allocate_transient_for_host(numel, at::kFloat);
+  return dynamic_cast<HostMemoryEngine&>(group).allocate_transient_for_host(numel, at::kFloat, {});
 }
 
 at::Tensor all_values(Communicator& group, std::int64_t count, int turn) {
@@ -77,6 +77,36 @@ TEST_P(TransientOnHosts, IsThereOnceAndThenGone) {
         group->barrier();
         EXPECT_LE(bytes_with_pages(memory), page);
         group->barrier();
+      }
+    }
+  });
+}
+
+// Each rank sends its half of two vectors, one after the other, which come together in other places.
+TEST_P(TransientOnHosts, PutsMessagesWhereTheLayoutSays) {
+  run([](const Membership& membership) {
+    const auto group = make_communicator("", membership);
+    const std::int64_t world = group->world_size();
+    for (const std::int64_t count : {3, 300'000}) {  // of each vector, on each rank
+      const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+      const std::size_t gap = 128, second = static_cast<std::size_t>(world) * bytes + gap;
+      GatherLayout layout;
+      for (std::size_t rank = 0; rank < static_cast<std::size_t>(world); ++rank) {
+        layout.pieces.push_back({{0, rank * bytes, bytes}, {bytes, second + rank * bytes, bytes}});
+      }
+      const std::int64_t numel = world * (2 * count + 64);  // the end of each message is in no piece
+      const TransientMemory memory =
+          dynamic_cast<HostMemoryEngine&>(*group).allocate_transient_for_host(numel, at::kFloat, layout);
+      for (int turn = 0; turn < 2; ++turn) {
+        const at::Tensor one = all_values(*group, count, turn), two = -all_values(*group, count, turn);
+        const std::int64_t begin = group->rank() * count;
+        group->all_gather(memory.memory,
+                          at::cat({one.narrow(0, begin, count), two.narrow(0, begin, count), at::full({64}, 1e9F)}));
+        const auto at_second = static_cast<std::int64_t>(second / sizeof(float));
+        EXPECT_TRUE(at::equal(memory.memory.narrow(0, 0, world * count), one));
+        EXPECT_TRUE(at::equal(memory.memory.narrow(0, at_second, world * count), two));
+        group->barrier();
+        memory.leave();
       }
     }
   });

@@ -281,7 +281,8 @@ INSTANTIATE_TEST_SUITE_P(
                       CopyWay{"hosts", 4, 20}, CopyWay{"thread", 2, 20, 2}, CopyWay{"shm", 3, 10, 2},
                       CopyWay{"gloo", 2, 10, 2}, CopyWay{"hosts", 4, 10, 2}, CopyWay{"thread", 2, 30, 3, false},
                       CopyWay{"shm", 3, 10, 3, false}, CopyWay{"gloo", 2, 20, 3}, CopyWay{"gloo", 3, 10, 3},
-                      CopyWay{"tcp", 3, 10, 3}, CopyWay{"hosts", 3, 10, 3}, CopyWay{"hosts", 4, 20, 3}),
+                      CopyWay{"tcp", 3, 10, 3}, CopyWay{"hosts", 3, 10, 3}, CopyWay{"hosts", 4, 20, 3},
+                      CopyWay{"hosts", 6, 10, 3}),
     [](const auto& test) {
       const CopyWay& way = test.param;
       return std::string(way.engine) + "_" + std::to_string(way.world_size) + "_stage_" + std::to_string(way.stage) +

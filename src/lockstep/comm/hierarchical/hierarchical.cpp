@@ -61,7 +61,7 @@ class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
     return shared;
   }
 
-  TransientMemory allocate_transient_for_host(std::int64_t numel, at::ScalarType dtype) override {
+  TransientMemory allocate_transient_for_host(std::int64_t numel, at::ScalarType dtype, GatherLayout layout) override {
     TransientMemory shared;
     on_all_hosts([&] {
       auto* const engine = dynamic_cast<TransientMemoryEngine*>(parts_->local.get());
@@ -71,7 +71,7 @@ class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
       }
       shared = engine->allocate_transient(numel, dtype);
     });
-    parts_->transient.add(shared.memory, shared.parts);
+    parts_->transient.add(shared.memory, shared.parts, std::move(layout));
     return shared;
   }
 

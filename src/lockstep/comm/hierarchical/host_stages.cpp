@@ -139,8 +139,8 @@ void HostStages::broadcast(at::Tensor& tensor, int root) {
 }
 
 void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
-  if (const auto parts = parts_.one_copy.find(out)) return gather_for_host(out, in, *parts, false);
-  if (const auto parts = parts_.transient.find(out)) return gather_for_host(out, in, *parts, true);
+  if (const auto found = parts_.one_copy.find(out)) return gather_for_host(out, in, found, false);
+  if (const auto found = parts_.transient.find(out)) return gather_for_host(out, in, found, true);
   if (!layout_.equal || direct(in)) return parts_.flat->all_gather(out, in);
   const std::int64_t count = in.numel();
   const int hosts = layout_.host_count();
@@ -159,7 +159,8 @@ void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
 }
 
 // While the network carries one piece, the one before it is written.
-void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts, bool in_turn) {
+void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const HostMemories::Found& memory,
+                                 bool in_turn) {
   const at::Tensor own = flat_view(in);
   const at::Tensor flat = flat_view(out);
   const std::int64_t count = own.numel();
@@ -173,10 +174,18 @@ void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const Sy
     const std::int64_t after = begin + length;
     if (after < count) next = send_in_lane(own.narrow(0, after, std::min(most, count - after)), false);
     if (piece.between) piece.between->wait();
-    parts.access([&] {
+    memory.parts->access([&] {
       for (int host = 0; host < layout_.host_count(); ++host) {
-        const at::Tensor place = flat.narrow(0, ranks[static_cast<std::size_t>(host)] * count + begin, length);
-        if (place.data_ptr() != piece.own.data_ptr()) place.copy_(piece.of_all.narrow(0, host * length, length));
+        const int rank = ranks[static_cast<std::size_t>(host)];
+        const at::Tensor received = piece.of_all.narrow(0, host * length, length);
+        if (!memory.layout->is_plain()) {
+          const std::size_t at = static_cast<std::size_t>(begin) * own.element_size();
+          memory.layout->put(rank, static_cast<const std::byte*>(received.data_ptr()), at, received.nbytes(),
+                             static_cast<std::byte*>(flat.data_ptr()));
+          continue;
+        }
+        const at::Tensor place = flat.narrow(0, rank * count + begin, length);
+        if (place.data_ptr() != piece.own.data_ptr()) place.copy_(received);
       }
     });
   }
@@ -208,7 +217,7 @@ at::Tensor HostStages::reduce_for_lane(const at::Tensor& in, std::int64_t count,
   const int hosts = layout_.host_count();
   at::Tensor of_lane = at::empty({hosts * count}, in.options());
   if (const auto copies = parts_.readable.find(in)) {
-    reduce_where_it_lies(of_lane, *copies, op);
+    reduce_where_it_lies(of_lane, *copies.parts, op);
     return of_lane;
   }
   const at::Tensor flat = flat_view(in);

@@ -41,7 +41,7 @@ class HostStages {
   void reduce_where_it_lies(at::Tensor& of_lane, const SymmetricMemory& in, ReduceOp op);
   /// all_gather to memory of which each host has one copy. @param in_turn  the host's ranks may still use what is there
   /// until they call this
-  void gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts, bool in_turn);
+  void gather_for_host(at::Tensor& out, const at::Tensor& in, const HostMemories::Found& memory, bool in_turn);
   /// The stage between hosts, in this rank's lane.
   void reduce_between(at::Tensor& slice, ReduceOp op, int root);
   bool receives(int root) const { return root < 0 || layout_.host_of(root) == layout_.host; }

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/optim/sgd.h"
+#include "lockstep/tensor/bf16_forward.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/memory/kernel_memory.h"
 #include "tests/support/pretended_hosts.h"
@@ -117,7 +119,7 @@ struct SharedMib {
 };
 
 // Beyond what is there between steps. In a first step, in which no rank guesses which layer follows.
-SharedMib shared_mib_of_stage_3(const Group& group, bool reshards) {
+SharedMib shared_mib_of_stage_3(const Group& group, bool reshards, bool in_bf16 = false) {
   DeepNet model;
   DistributedDataParallelOptions options = fuse_on(group);
   options.bucket_cap_mb = kSideMib;
@@ -126,15 +128,22 @@ SharedMib shared_mib_of_stage_3(const Group& group, bool reshards) {
   FuseOptions how;
   how.stage = 3;
   how.reshard_after_forward = reshards;
+  if (in_bf16) how.compute_dtype = at::kBFloat16;
   EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+  const auto step = [&] {
+    std::optional<Bf16Forward> bf16;
+    if (in_bf16) bf16.emplace(*model);
+    ddp(fuse_batch(group->rank(), 0, kSide)).to(at::kFloat).pow(2).mean().backward();
+    optimizer.step();
+  };
+  if (in_bf16) step();  // the ranks agree in it what is gathered in bf16
   const double before = shared_mib_of_all(*group);
   SharedMib result;
   model->after_layer = [&](int layer) {
     if (layer == kDepth / 2) result.in_forward = shared_mib_of_all(*group) - before;
     if (layer == kDepth - 1) result.at_end_of_forward = shared_mib_of_all(*group) - before;
   };
-  ddp(fuse_batch(group->rank(), 0, kSide)).pow(2).mean().backward();
-  optimizer.step();
+  step();
   EXPECT_NEAR(shared_mib_of_all(*group) - before, 0, 0.3) << "after a step";
   return result;
 }
@@ -148,6 +157,21 @@ TEST(Stage3Memory, OfAHostIsTwoLayersForAnyNumberOfRanks) {
       EXPECT_NEAR(shared_mib_of_stage_3(group, true).in_forward, 2 * 2 * kSideMib, 0.3) << "two layers on two hosts";
       const SharedMib kept = shared_mib_of_stage_3(group, false);
       EXPECT_NEAR(kept.at_end_of_forward, 2 * kDepth * kSideMib, 0.5) << "all layers once on two hosts";
+    });
+  }
+}
+
+// In the second step each rank guesses which layer follows, so the second one may still be on its way.
+TEST(Stage3Memory, OfAHostIsHalfAsMuchInBf16ForAnyNumberOfRanks) {
+  if (shared_mib() < 0) GTEST_SKIP() << "the kernel has no Pss_Shmem in /proc/self/smaps_rollup";
+  for (const int ranks : {2, 3}) {
+    run_ranks_as_processes(2 * ranks, [](const Membership& membership) {
+      const Group group = make_communicator("", on_two_hosts(membership));
+      shared_mib_of_stage_3(group, true, true);
+      const double in_forward = shared_mib_of_stage_3(group, true, true).in_forward;
+      EXPECT_GE(in_forward, 2 * kSideMib / 2 - 0.3) << "a layer on two hosts";
+      EXPECT_LE(in_forward, 2 * 2 * kSideMib / 2 + 0.3) << "two layers on two hosts";
+      EXPECT_NEAR(shared_mib_of_stage_3(group, false, true).at_end_of_forward, 2 * kDepth * kSideMib / 2, 0.5);
     });
   }
 }

@@ -44,10 +44,15 @@ class WatchedMemory {
 
   /// All elements, as this rank's program has them; not watched.
   const at::Tensor& whole() const { return whole_; }
+  std::byte* data() const { return static_cast<std::byte*>(whole_.data_ptr()); }
   /// The memory into which a collective gathers them.
   const at::Tensor& incoming() const { return of_host_.leave ? of_host_.memory : whole_; }
   /// A watched tensor with these elements. @param like  has its sizes
   at::Tensor view(std::int64_t offset, const at::Tensor& like) const;
+  /// The same with all elements, which are of the memory's type.
+  at::Tensor view_of_all(const at::Tensor& like) const {
+    return view(0, whole_.narrow(0, 0, like.numel()).view(like.sizes()));
+  }
   bool is_open() const { return is_open_; }
   void open();   ///< elements are unspecified until they were gathered
   void close();  ///< gives the pages back to the kernel; if the host has one copy, its last rank does

@@ -9,22 +9,12 @@
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 
 namespace lockstep {
-namespace {
-
-std::byte* data_of(const WatchedMemory& memory) { return static_cast<std::byte*>(memory.whole().data_ptr()); }
-
-// A watched tensor with all of the memory's elements, in these sizes.
-at::Tensor whole_view(const WatchedMemory& memory, const at::Tensor& like) {
-  return memory.view(0, memory.whole().narrow(0, 0, like.numel()).view(like.sizes()));
-}
-
-}  // namespace
-
 ShardedCopies::ShardedCopies(const Parts& parts)
     : with_(parts),
       count_(parts.gradients.num_parameters()),
       weights_(count_),
       parts_(parts.units.units.size()),
+      of_host_(parts.units.units.size()),
       rounded_(2 * parts_.size()) {
   std::vector<at::Tensor> offered;
   for (std::size_t bucket = 0; bucket < with_.buckets.size(); ++bucket) {
@@ -38,12 +28,19 @@ ShardedCopies::ShardedCopies(const Parts& parts)
       if (parameter.scalar_type() != at::kFloat) continue;
       const std::int64_t numel = std::max<std::int64_t>(1, parameter.numel());
       weight.copy_memory = std::make_unique<WatchedMemory>(*this, count_ + i, numel, at::kBFloat16);
-      weight.copy = whole_view(*weight.copy_memory, parameter);
+      weight.copy = weight.copy_memory->view_of_all(parameter);
       offered.push_back(parameter);
       indices_.emplace(parameter.unsafeGetTensorImpl(), i);
     }
   }
   offer_.emplace(offered, *this);
+}
+
+std::size_t ShardedCopies::parameter_at(std::size_t memory, std::int64_t element) const {
+  if (memory < 3 * count_) return memory;
+  const UnitPart& part = *parts_[memory - 3 * count_];
+  const UnitPart::Entry& entry = part.entries()[part.entry_at(static_cast<std::size_t>(element))];
+  return entry.is_copy ? count_ + entry.parameter : entry.parameter;
 }
 
 at::Tensor ShardedCopies::current_copy(const at::Tensor& parameter) {
@@ -92,7 +89,7 @@ void ShardedCopies::end_read(std::size_t number) noexcept { with_.weights.end_un
 // In a part, or with its bucket.
 const std::byte* ShardedCopies::elements_of(std::size_t parameter) const {
   const Weight& weight = weights_[parameter];
-  if (is_in_part_itself(parameter)) return data_of(*weight.memory);
+  if (is_in_part_itself(parameter)) return weight.elements;
   const FusedBucket& bucket = with_.buckets[weight.bucket];
   return static_cast<const std::byte*>(bucket.weights.data_ptr()) +
          static_cast<std::size_t>(bucket.offsets[weight.place]) * bucket.weights.element_size();
@@ -108,7 +105,7 @@ void ShardedCopies::round_here(std::size_t parameter, std::size_t unit) {
   bytes_ += static_cast<std::int64_t>(weight.copy_memory->whole().nbytes());
   const std::int64_t numel = with_.gradients.parameter(parameter).numel();
   round_to_bfloat16(reinterpret_cast<const float*>(elements_of(parameter)),
-                    reinterpret_cast<std::uint16_t*>(data_of(*weight.copy_memory)), 0, static_cast<std::size_t>(numel));
+                    reinterpret_cast<std::uint16_t*>(weight.copy_memory->data()), 0, static_cast<std::size_t>(numel));
   with_.weights.note_peak();
 }
 
@@ -165,25 +162,12 @@ void ShardedCopies::make_part(std::size_t unit) {
   for (std::size_t i = 0; i < count_; ++i) {
     if (weights_[i].is_fused && with_.units.of[i] == unit) make_memory(i);
   }
+  if (with_.engine != nullptr) make_memory_of_host(unit);
   const std::vector<UnitPart::Entry>& all = parts_[unit]->entries();
   for (std::size_t k = 0; k < all.size(); ++k) {
     if (!all[k].is_copy) continue;
     weights_[all[k].parameter].own_bits = reinterpret_cast<std::uint16_t*>(parts_[unit]->own_elements(k));
     round_again(all[k].parameter);
-  }
-}
-
-// Tensors over memory that is gathered no more, which an earlier graph has saved, are an Error when they are read.
-void ShardedCopies::make_memory(std::size_t i) {
-  Weight& weight = weights_[i];
-  if (!is_in_part_itself(i)) {
-    weight.memory.reset();
-    weight.view = at::Tensor();
-  } else if (!weight.memory) {
-    const at::Tensor& parameter = with_.gradients.parameter(i);
-    const std::int64_t numel = std::max<std::int64_t>(1, parameter.numel());
-    weight.memory = std::make_unique<WatchedMemory>(*this, i, numel, parameter.scalar_type());
-    weight.view = whole_view(*weight.memory, parameter);
   }
 }
 
@@ -208,58 +192,6 @@ void ShardedCopies::round_again(std::size_t parameter) {
   const float* const from = static_cast<const float*>(with_.weights.owned_weights(weight.bucket)) + offset;
   round_to_bfloat16(from, weight.own_bits, static_cast<std::size_t>(own.begin - offset),
                     static_cast<std::size_t>(own.end - offset));
-}
-
-WatchedMemory& ShardedCopies::memory_of(const UnitPart::Entry& entry) {
-  Weight& weight = weights_[entry.parameter];
-  return entry.is_copy ? *weight.copy_memory : *weight.memory;
-}
-
-void ShardedCopies::start(std::size_t unit, Communicator& group) {
-  UnitPart& part = *parts_[unit];
-  for (std::size_t k = 0; k < part.entries().size(); ++k) {
-    const UnitPart::Entry& entry = part.entries()[k];
-    const UnitPart::Piece& piece = part.own_piece(k);
-    if (entry.is_copy || piece.begin == piece.end) continue;
-    const auto* const shard = static_cast<const std::byte*>(with_.weights.owned_weights(entry.bucket));
-    const auto begin = static_cast<std::size_t>(piece.begin), end = static_cast<std::size_t>(piece.end);
-    std::memcpy(part.own_elements(k) + begin * entry.element_size,
-                shard + (static_cast<std::size_t>(entry.offset) + begin) * entry.element_size,
-                (end - begin) * entry.element_size);
-  }
-  part.start(group);
-  bytes_ += part.received_bytes();
-}
-
-void ShardedCopies::finish(std::size_t unit) {
-  UnitPart& part = *parts_[unit];
-  part.wait();
-  std::vector<std::byte*> memory;
-  for (const UnitPart::Entry& entry : part.entries()) {
-    memory_of(entry).open();
-    memory.push_back(data_of(memory_of(entry)));
-    bytes_ += static_cast<std::int64_t>(memory_of(entry).whole().nbytes());
-  }
-  with_.weights.note_peak();
-  const std::int64_t received = part.received_bytes();
-  part.unpack(memory);
-  bytes_ -= received;
-  for (const UnitPart::Entry& entry : part.entries()) {
-    Weight& weight = weights_[entry.parameter];
-    if (!entry.is_copy) with_.weights.show(weight.bucket, weight.place, weight.view, weight.sample);
-  }
-}
-
-void ShardedCopies::close(std::size_t unit) {
-  for (const UnitPart::Entry& entry : parts_[unit]->entries()) {
-    Weight& weight = weights_[entry.parameter];
-    WatchedMemory& memory = memory_of(entry);
-    if (!entry.is_copy) {
-      with_.weights.hide(weight.bucket, weight.place, {weight.view, weight.sample, data_of(memory)});
-    }
-    memory.close();
-    bytes_ -= static_cast<std::int64_t>(memory.whole().nbytes());
-  }
 }
 
 }  // namespace lockstep

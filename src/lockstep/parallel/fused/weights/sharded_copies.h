@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/host_memory.h"
 #include "lockstep/optim/kernels/kernels.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/tensor_sample.h"
@@ -35,8 +36,11 @@ class ShardedWeights;
 /// weight itself, all of the unit is gathered in its own type, and a copy that is read is rounded here. As long as a
 /// weight itself is in memory there is no copy: a cast of what is there costs no message, and sees what was written.
 ///
+/// What a part brings lies in memory for each parameter, or, if the ranks of a host have one copy of it, in memory for
+/// each unit, to which the engine writes it.
+///
 /// Numbers that the watch knows: for n parameters, i is parameter i in its own type, n + i its copy, and 2n + i the
-/// parameter while it has no memory.
+/// parameter while it has no memory. The memory of unit k has number 3n + k.
 class ShardedCopies final : public ReadWatcher, public ComputeCopySource {
  public:
   struct Parts {
@@ -46,6 +50,8 @@ class ShardedCopies final : public ReadWatcher, public ComputeCopySource {
     const WeightUnits& units;
     const UpdatePlan& plan;
     Communicator& communicator;
+    /// The group that gathers, if the ranks of a host have one copy of a unit; else null.
+    HostMemoryEngine* engine;
   };
   /// Offers copies to `compute_copy`. What is given must outlive this object.
   explicit ShardedCopies(const Parts& parts);
@@ -55,7 +61,7 @@ class ShardedCopies final : public ReadWatcher, public ComputeCopySource {
 
   /// The number by which this watcher knows the parameter while it has no memory.
   std::size_t number_without_memory(std::size_t parameter) const { return 2 * count_ + parameter; }
-  std::size_t parameter_at(std::size_t memory, std::int64_t) const override { return memory; }
+  std::size_t parameter_at(std::size_t memory, std::int64_t element) const override;
   void begin_read(std::size_t number) override;
   void end_read(std::size_t number) noexcept override;
 
@@ -88,10 +94,11 @@ class ShardedCopies final : public ReadWatcher, public ComputeCopySource {
   struct Weight {
     std::size_t bucket = 0, place = 0;
     bool is_fused = false;
-    std::unique_ptr<WatchedMemory> copy_memory;  // null if it has no copies
+    std::unique_ptr<WatchedMemory> copy_memory;  // null if it has no copies, or if they are in memory of the unit
     at::Tensor copy;                             // watched
-    std::unique_ptr<WatchedMemory> memory;       // null if it is in no part itself
-    at::Tensor view;                             // what the parameter is while it is in `memory`
+    std::unique_ptr<WatchedMemory> memory;       // null if it is in no part itself, or in memory of the unit
+    at::Tensor view;                             // what the parameter is while its part is here
+    const std::byte* elements = nullptr;         // and element 0 of that
     WeightSample sample;
     bool has_copy = false;              // in a part. These two are equal on all ranks
     bool is_read_itself = false;        // although it has a copy
@@ -107,13 +114,17 @@ class ShardedCopies final : public ReadWatcher, public ComputeCopySource {
   const std::byte* elements_of(std::size_t parameter) const;
   void make_part(std::size_t unit);
   void make_memory(std::size_t parameter);
+  void make_memory_of_host(std::size_t unit);
   WatchedMemory& memory_of(const UnitPart::Entry& entry);
+  void open_entries(std::size_t unit);
+  void close_entries(std::size_t unit);
 
   const Parts with_;
   const std::size_t count_;                                          // of parameters
   std::vector<Weight> weights_;                                      // by parameter
   std::unordered_map<const c10::TensorImpl*, std::size_t> indices_;  // of fp32 parameters
   std::vector<std::unique_ptr<UnitPart>> parts_;                     // by unit
+  std::vector<std::unique_ptr<WatchedMemory>> of_host_;              // by unit; null if each rank gathers for itself
   std::mutex rounding_;
   std::vector<std::vector<std::size_t>> rounded_;  // by unit as ShardedWeights counts: copies that are open
   std::size_t num_copies_ = 0;

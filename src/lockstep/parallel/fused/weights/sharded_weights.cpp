@@ -42,7 +42,8 @@ ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string
   }
   if (parts.has_copies) {
     copies_ = std::make_unique<ShardedCopies>(
-        ShardedCopies::Parts{*this, gradients_, buckets_, plan_, parts.plan, *communicator_});
+        ShardedCopies::Parts{*this, gradients_, buckets_, plan_, parts.plan, *communicator_,
+                             parts.gathers_for_host ? dynamic_cast<HostMemoryEngine*>(gathering_.get()) : nullptr});
   }
   for (std::size_t index = 0; index < buckets_.size(); ++index) share_out(index);
   peak_bytes_ = bytes_;
@@ -53,7 +54,7 @@ std::unique_ptr<WatchedMemory> ShardedWeights::make_memory(std::size_t index, bo
   const std::int64_t numel = buckets_[index].gradients.numel();
   if (!for_host) return std::make_unique<WatchedMemory>(*this, index, numel, dtype);
   auto& engine = dynamic_cast<HostMemoryEngine&>(*gathering_);
-  return std::make_unique<WatchedMemory>(*this, index, engine.allocate_transient_for_host(numel, dtype));
+  return std::make_unique<WatchedMemory>(*this, index, engine.allocate_transient_for_host(numel, dtype, {}));
 }
 
 void ShardedWeights::share_out(std::size_t index) {

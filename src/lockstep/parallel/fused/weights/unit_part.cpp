@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64;
 
+std::size_t in_lines(std::size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
 UnitPart::Piece piece_of(const UnitPart::Entry& entry, const Region& region, std::size_t at) {
   const std::int64_t begin = std::max<std::int64_t>(0, region.begin - entry.offset);
   const std::int64_t end = std::min(entry.numel, region.end - entry.offset);
@@ -37,8 +39,29 @@ UnitPart::UnitPart(std::vector<Entry> entries, const UpdatePlan& plan, int rank)
     }
     longest = std::max(longest, at);
   }
-  const std::size_t bytes = (longest + kLineBytes - 1) / kLineBytes * kLineBytes;
-  message_ = at::zeros({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte));
+  for (const Entry& entry : entries_) {
+    places_.push_back(bytes_);
+    bytes_ += in_lines(static_cast<std::size_t>(entry.numel) * entry.element_size);
+  }
+  if (plan.gathers_for_host) longest = std::max(longest, (bytes_ + pieces_.size() - 1) / pieces_.size());
+  message_ = at::zeros({static_cast<std::int64_t>(in_lines(longest))}, at::TensorOptions().dtype(at::kByte));
+}
+
+std::size_t UnitPart::entry_at(std::size_t byte) const {
+  return static_cast<std::size_t>(std::upper_bound(places_.begin(), places_.end(), byte) - places_.begin()) - 1;
+}
+
+GatherLayout UnitPart::layout() const {
+  GatherLayout layout;
+  for (const std::vector<Piece>& of_owner : pieces_) {
+    std::vector<GatherLayout::Piece>& pieces = layout.pieces.emplace_back();
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      const std::size_t size = entries_[i].element_size;
+      const auto begin = static_cast<std::size_t>(of_owner[i].begin), end = static_cast<std::size_t>(of_owner[i].end);
+      if (begin < end) pieces.push_back({of_owner[i].at, places_[i] + begin * size, (end - begin) * size});
+    }
+  }
+  return layout;
 }
 
 std::byte* UnitPart::own_elements(std::size_t entry) const {
@@ -52,6 +75,11 @@ void UnitPart::start(Communicator& group) {
   const at::AutoDispatchBelowADInplaceOrView untracked;
   received_ = at::empty({static_cast<std::int64_t>(pieces_.size()) * message_.numel()}, message_.options());
   work_ = group.all_gather_async(received_, message_);
+}
+
+void UnitPart::start_into(Communicator& group, const at::Tensor& memory) {
+  const at::AutoDispatchBelowADInplaceOrView untracked;
+  work_ = group.all_gather_async(memory, message_);
 }
 
 void UnitPart::wait() { std::exchange(work_, nullptr)->wait(); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/transient_memory.h"
 #include "lockstep/parallel/fused/update_plan.h"
 
 namespace lockstep {
@@ -31,6 +32,7 @@ class UnitPart {
   };
 
   /// @param entries  equal on all ranks. Those of large elements become the first ones
+  /// @param plan  if it gathers for hosts, messages are long enough that all of them together are as long as `bytes`
   UnitPart(std::vector<Entry> entries, const UpdatePlan& plan, int rank);
 
   const std::vector<Entry>& entries() const { return entries_; }
@@ -39,8 +41,20 @@ class UnitPart {
   std::byte* own_elements(std::size_t entry) const;
   const Piece& own_piece(std::size_t entry) const { return pieces_[rank_][entry]; }
 
+  /// The byte at which an entry lies in memory that has all of them, whole, and the length of such memory.
+  std::size_t place(std::size_t entry) const { return places_[entry]; }
+  std::size_t bytes() const { return bytes_; }
+  /// The entry in such memory that has this byte.
+  std::size_t entry_at(std::size_t byte) const;
+  /// Where an all_gather of messages into such memory puts them.
+  GatherLayout layout() const;
+  /// The length of all owners' messages.
+  std::int64_t all_messages_bytes() const { return static_cast<std::int64_t>(pieces_.size()) * message_bytes(); }
+
   /// Sends this rank's message. The other ranks must do so, too.
   void start(Communicator& group);
+  /// The same, into memory that has this layout. `unpack` is not needed.
+  void start_into(Communicator& group, const at::Tensor& memory);
   /// Waits for all messages.
   void wait();
   /// Writes each entry to its memory, after `wait`. @param memory  by entry: element 0
@@ -55,6 +69,8 @@ class UnitPart {
  private:
   std::vector<Entry> entries_;
   std::vector<std::vector<Piece>> pieces_;  // by owner and entry
+  std::vector<std::size_t> places_;         // by entry
+  std::size_t bytes_ = 0;
   std::size_t rank_;
   at::Tensor message_, received_;  // bytes
   std::shared_ptr<Work> work_;
