@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/detail/tensor/map_tensors.h"
 #include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/optim/flat_optimizer.h"
@@ -24,9 +24,10 @@ namespace lockstep {
 
 /// In which types a fully sharded module computes, sends and answers, under FSDP2's names.
 struct MixedPrecisionPolicy {
-  /// BFloat16: forward and backward compute in bf16, by autocast, which casts inputs too. Weights that layers read as
-  /// bf16 copies are gathered in bf16 (see FuseOptions::compute_dtype), all others in fp32, in which owners and the
-  /// optimizer keep them. Not set: as the module is.
+  /// BFloat16: forward and backward compute in bf16, by autocast, which casts inputs too, and a Bf16Forward: the
+  /// weights of Linear, convolutions, MultiheadAttention and Lockstep's layers are read and gathered in bf16, all
+  /// others in fp32, in which owners and the optimizer keep them. Forwards in several threads wait for each other. Not
+  /// set: as the module is.
   std::optional<c10::ScalarType> param_dtype;
   /// BFloat16 or Half: gradients of fp32 weights are sent in this type. Not set: in the weights' type.
   std::optional<c10::ScalarType> reduce_dtype;
@@ -115,8 +116,13 @@ class FullyShardedDataParallel : public ModuleMembers<FullyShardedDataParallel<M
     std::optional<DistributedDataParallelBase::NoSync> local;
     if (!requires_gradient_sync_) local.emplace(ddp_.no_sync());
     auto output = [&] {
-      const Autocast autocast(c10::DeviceType::CPU, c10::ScalarType::BFloat16,
-                              options_.mp_policy.param_dtype == c10::ScalarType::BFloat16);
+      // The layers' members stand for bf16 copies meanwhile: one forward at a time.
+      std::unique_lock<std::mutex> alone(bf16_forward_, std::defer_lock);
+      std::optional<Bf16Forward> bf16;
+      if (options_.mp_policy.param_dtype == c10::ScalarType::BFloat16) {
+        alone.lock();
+        bf16.emplace(*ddp_.module());
+      }
       return ddp_.forward(std::forward<Args>(args)...);
     }();
     if (!options_.mp_policy.output_dtype) return output;
@@ -149,6 +155,7 @@ class FullyShardedDataParallel : public ModuleMembers<FullyShardedDataParallel<M
   FullyShardOptions options_;
   DistributedDataParallel<ModuleType> ddp_;
   bool requires_gradient_sync_ = true;
+  std::mutex bf16_forward_;
 };
 
 /// PyTorch's fully_shard, for a whole model at a time: `options` name the units, and the optimizer comes first.

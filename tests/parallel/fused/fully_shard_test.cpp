@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -152,6 +154,74 @@ TEST(FullyShardPrecision, ComputesAndAnswersInTheTypesOfThePolicy) {
     got.pow(2).mean().backward();
     optimizer.step();
     group->barrier();
+  });
+}
+
+constexpr int kSquares = 10;
+constexpr std::int64_t kSquareSide = 32;
+
+struct SquaresImpl : torch::nn::Module {
+  SquaresImpl() : layers(register_module("layers", torch::nn::ModuleList())) {
+    for (int i = 0; i < kSquares; ++i) {
+      layers->push_back(torch::nn::Linear(torch::nn::LinearOptions(kSquareSide, kSquareSide).bias(false)));
+    }
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& layer : *layers) x = layer->as<torch::nn::Linear>()->forward(x);
+    return x;
+  }
+  torch::nn::ModuleList layers;
+};
+TORCH_MODULE(Squares);
+
+// Matrices alone, one in each unit, so that bytes can be counted by hand: in fp32 a unit would have twice as many.
+TEST(FullyShardPrecision, GathersLayersOfLibTorchInBf16) {
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    const Group group = make_communicator("tcp", membership);
+    Squares model;
+    AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
+    FullyShardOptions options = fully_shard_on(group);
+    options.mp_policy.param_dtype = torch::kBFloat16;
+    auto fsdp = fully_shard(model, optimizer, options);
+    for (int step = 0; step < 4; ++step) {
+      fsdp(fuse_batch(group->rank(), step, kSquareSide)).to(torch::kFloat).pow(2).sum().backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    const std::int64_t matrix = kSquareSide * kSquareSide;
+    const std::int64_t shard = 4 * kSquares * matrix / 2, copies = 2 * kSquares * matrix / 2;
+    // The unit that is used and what has arrived of it, and what arrives of the next one.
+    EXPECT_EQ(fsdp.peak_weight_bytes(), shard + copies + 3 * 2 * matrix);
+    group->barrier();
+  });
+}
+
+// Each forward lets members of the layers stand for copies, and must find the parameters there.
+TEST(FullyShardPrecision, ForwardsInSeveralThreadsWaitForEachOther) {
+  run_ranks_as_threads(1, [](const Membership& membership) {
+    const Group group = make_communicator("", membership);
+    Squares model;
+    AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
+    FullyShardOptions options = fully_shard_on(group);
+    options.mp_policy.param_dtype = torch::kBFloat16;
+    auto fsdp = fully_shard(model, optimizer, options);
+    const auto evaluate = [&] {
+      const torch::NoGradGuard no_grad;
+      return fsdp(fuse_batch(0, 0, kSquareSide));
+    };
+    const at::Tensor want = evaluate();
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int k = 0; k < 50; ++k) wrong += torch::equal(evaluate(), want) ? 0 : 1;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+    for (const auto& layer : *model->layers) {
+      EXPECT_TRUE(layer->as<torch::nn::Linear>()->weight.is_same(layer->parameters()[0]));
+    }
   });
 }
 
