@@ -22,6 +22,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -38,6 +39,7 @@ struct Arguments {
   std::int64_t batch = 1;
   std::int64_t seq = 0;
   int steps = 10;
+  bool bf16 = false;
   std::vector<std::int64_t> bytes;
 };
 
@@ -48,7 +50,8 @@ using ls::seconds_since;
 class Step {
  public:
   Step(const Arguments& args, bool communicate)
-      : model_(ls::make_model(args.model)),
+      : bf16_(args.bf16),
+        model_(ls::make_model(args.model)),
         ddp_(model_),
         optimizer_(model_->parameters(), torch::optim::AdamOptions(1e-4)) {
     // Buckets are filled, but nothing is sent.
@@ -63,7 +66,10 @@ class Step {
   void run() {
     for (auto& parameter : model_->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     const auto start = Clock::now();
-    const torch::Tensor loss = model_->loss(ddp_(batch_), batch_).mean();
+    const torch::Tensor loss = [&] {
+      const ls::Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, bf16_);
+      return model_->loss(ddp_(batch_), batch_).mean();
+    }();
     forward_.push_back(seconds_since(start));
     backward_began_ = Clock::now();
     loss.backward();
@@ -116,6 +122,7 @@ class Step {
         }));
   }
 
+  const bool bf16_;
   std::shared_ptr<ls::Model> model_;
   ls::DistributedDataParallel<std::shared_ptr<ls::Model>> ddp_;
   ls::Adam optimizer_;
@@ -260,6 +267,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch);
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps);
+  app.add_flag("--bf16", args.bf16);
   app.add_option("--bytes", args.bytes)->delimiter(',');
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

@@ -144,6 +144,27 @@ TEST(GatheredUnits, AreTwoAtATime) {
   EXPECT_EQ(GatheredUnits({{{1}, 4}, {{0}, 30}}, {}).most_bytes(), 34);
 }
 
+TEST(GatheredUnits, ArePartsIfForwardsReadCopies) {
+  // As above; unit 2 has a copy of one of its two weights.
+  const std::vector<std::int64_t> bytes{100, 200, 40, 60, 8};
+  const std::vector<std::size_t> units{2, 2, 1, 1, 0};
+  const std::vector<std::int64_t> parts = unit_parts(bytes, units, {true, false, false, false, false});
+  EXPECT_EQ(parts, (std::vector<std::int64_t>{0, 0, 50 + 200}));
+  const GatheredUnits gathered({{{4, 3}, 68}, {{2, 1}, 240}, {{0}, 100}}, units, parts);
+  EXPECT_EQ(gathered.beside(0, 0), std::vector<std::int64_t>{250});
+  EXPECT_EQ(gathered.beside(1, 0), std::vector<std::int64_t>{240}) << "unit 2 brings no bucket";
+  EXPECT_EQ(gathered.most_bytes(), 68 + 250 + 240);
+  EXPECT_TRUE(unit_parts(bytes, units, {}).empty());
+}
+
+TEST(ForecastStage, GathersHalfOfTheBytesInBf16) {
+  HostProfile profile = units_of(1);
+  profile.step.units = {0};
+  profile.step.has_copy = {true};
+  // s: until 0.5, forward until 3.5, backward until 5.5, gradients until 6.5.
+  EXPECT_NEAR(forecast_stage(profile, {2, 1}, gathering_in(1), 3).step_s, 7, kCalls);
+}
+
 TEST(ForecastStage, KnowsNoOtherStage) {
   EXPECT_THROW(forecast_stage(one_gradient(15), {2, 1}, link_of(1), 4), Error);
   EXPECT_THROW(forecast_stage(one_gradient(15), {2, 1}, link_of(1), -1), Error);

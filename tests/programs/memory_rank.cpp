@@ -17,6 +17,7 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/optim/adam.h"
@@ -39,6 +40,7 @@ struct Arguments {
   int stage = 0;
   int steps = 5;
   double bucket_mb = 0;
+  bool bf16 = false;
   bool keeps_freed = false;
 };
 
@@ -71,6 +73,7 @@ std::vector<double> measure(const Arguments& args, const std::shared_ptr<ls::Com
   ls::DistributedDataParallelOptions options;
   options.process_group = group;
   if (args.bucket_mb > 0) options.bucket_cap_mb = args.bucket_mb;
+  if (args.bf16) options.compute_dtype = at::kBFloat16;
   ls::DistributedDataParallel<std::shared_ptr<ls::Model>> ddp(model, options);
   ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-4));
   ls::FuseOptions how;
@@ -79,7 +82,10 @@ std::vector<double> measure(const Arguments& args, const std::shared_ptr<ls::Com
   std::vector<double> least;
   for (int step = 0; step < args.steps; ++step) {
     optimizer.zero_grad();
-    const at::Tensor loss = model->loss(ddp(batch), batch).mean();
+    const at::Tensor loss = [&] {
+      const ls::Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, args.bf16);
+      return model->loss(ddp(batch), batch).mean();
+    }();
     if (step + kMeasuredSteps >= args.steps) {
       const std::vector<double> now = bytes_of_hosts(*group, args);
       if (least.empty()) least = now;
@@ -118,6 +124,7 @@ int main(int argc, char** argv) {
   app.add_option("--stage", args.stage);
   app.add_option("--steps", args.steps);
   app.add_option("--bucket-mb", args.bucket_mb);
+  app.add_flag("--bf16", args.bf16, "forward computes in bf16");
   app.add_flag("--keep-freed", args.keeps_freed, "count memory that was freed and that malloc keeps");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -102,15 +102,16 @@ TEST(EstimateMemory, IsWhatATrainingTakesMore) {
 }
 
 // Two ranks on each host. Their own and shared memory are measured, beyond what was there before the model.
-class MemoryOfHosts : public ::testing::TestWithParam<std::tuple<int, int>> {};
+class MemoryOfHosts : public ::testing::TestWithParam<std::tuple<int, int, const char*>> {};
 
 TEST_P(MemoryOfHosts, IsWithinATenthOfWhatTheirRanksHold) {
-  const auto [hosts, stage] = GetParam();
+  const auto [hosts, stage, dtype] = GetParam();
   const std::string ranks = std::to_string(2 * hosts);
   const std::vector<std::string> model{"bert-small", "--batch", "1", "--seq", "16"};
   std::vector<std::string> words = model;
-  for (const std::string& word : {std::string("--world-size"), ranks, std::string("--nproc-per-node"), std::string("2"),
-                                  std::string("--stage"), std::to_string(stage)}) {
+  for (const std::string& word :
+       {std::string("--world-size"), ranks, std::string("--nproc-per-node"), std::string("2"), std::string("--stage"),
+        std::to_string(stage), std::string("--dtypes"), std::string(dtype)}) {
     words.push_back(word);
   }
   const double estimated = estimate(words).at("bytes_per_host")[0].at("total");
@@ -121,6 +122,7 @@ TEST_P(MemoryOfHosts, IsWithinATenthOfWhatTheirRanksHold) {
                                   std::to_string(stage), std::string("--bucket-mb"), std::string("2")}) {
     run.push_back(word);
   }
+  if (dtype == std::string("bf16")) run.emplace_back("--bf16");
   const ProgramEnd end = run_program(run, {}, std::chrono::seconds(240));
   ASSERT_EQ(end.code, 0) << end.err;
   const auto measured = nlohmann::json::parse(end.out).at("host_bytes");
@@ -129,11 +131,32 @@ TEST_P(MemoryOfHosts, IsWithinATenthOfWhatTheirRanksHold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, MemoryOfHosts,
-                         ::testing::Combine(::testing::Values(1, 2), ::testing::Values(0, 1, 2, 3)),
+                         ::testing::Combine(::testing::Values(1, 2), ::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values("float32", "bf16")),
                          [](const auto& test) {
                            return "hosts" + std::to_string(std::get<0>(test.param)) + "stage" +
-                                  std::to_string(std::get<1>(test.param));
+                                  std::to_string(std::get<1>(test.param)) + std::get<2>(test.param);
                          });
+
+// A bert-tiny reads all but tables and LayerNorms in bf16.
+TEST(EstimateMemory, CountsCopiesThatFusedStepsPublish) {
+  const auto out = estimate({"bert-tiny", "--world-size", "4", "--nproc-per-node", "2", "--batch", "2", "--seq", "16",
+                             "--dtypes", "float32,bf16"});
+  const std::int64_t h = 128, layers = 2, tables = (30522 + 512 + 2) * h, norms = 2 * h * (1 + 2 * layers);
+  const std::int64_t read_in_bf16 = out.at("parameters").get<std::int64_t>() - tables - norms;
+  const auto bytes = [&](const char* whose, std::size_t row, const char* what) {
+    return out.at(whose)[row].at(what).get<std::int64_t>();
+  };
+  for (const char* whose : {"bytes_per_rank", "bytes_per_host"}) {
+    EXPECT_EQ(bytes(whose, 4, "weights"), bytes(whose, 0, "weights")) << "stage 0 casts";
+    for (const std::size_t stage : {1, 2}) {
+      EXPECT_EQ(bytes(whose, 4 + stage, "weights") - bytes(whose, stage, "weights"), 2 * read_in_bf16)
+          << whose << stage;
+      EXPECT_LT(bytes(whose, 4 + stage, "activations"), bytes(whose, 4, "activations")) << whose << stage;
+    }
+    EXPECT_LT(bytes(whose, 7, "buckets"), bytes(whose, 3, "buckets")) << "a layer takes half";
+  }
+}
 
 TEST(EstimateMemory, RefusesWhatItDoesNotKnowAndWhatTheModelDoesNotHave) {
   const auto refusal = [](std::vector<std::string> words) {

@@ -160,6 +160,11 @@ class EstimateMemory : public Subcommand {
     const auto shows = [&](int stage) {
       return world_size_ > 1 && std::find(stages_.begin(), stages_.end(), stage) != stages_.end();
     };
+    if (std::find(dtypes_.begin(), dtypes_.end(), "bf16") != dtypes_.end()) {
+      fmt::print(
+          "bf16: stage 0 casts weights in each forward. From stage 1 on, updates publish the copies that layers read: "
+          "they are among the weights.\n");
+    }
     if (shows(1)) fmt::print("Stage 1 is what fused steps do.\n");
     if (shows(2)) fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
     if (shows(3)) {

@@ -16,6 +16,7 @@
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/weights/weight_units.h"
 #include "tools/lockstep/allocated_bytes.h"
+#include "tools/lockstep/plan/counted_copies.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/train/array_model.h"
 
@@ -26,8 +27,14 @@ constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
 
-// The memory that a forward pass keeps for backward.
-std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
+// The memory that a forward pass keeps for backward, with casts of weights, and with copies in their place.
+struct HeldBytes {
+  std::int64_t with_casts = 0;
+  std::int64_t with_copies = 0;
+  std::vector<bool> has_copy;  // by parameter
+};
+
+HeldBytes held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
   RandomBatchOptions shape;
   shape.size = batch_size;
   shape.sequence_length = question.sequence_length;
@@ -37,10 +44,24 @@ std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::
     const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, question.bf16);
     return model.loss(model.forward(batch), batch).mean();
   };
-  forward();  // values that are made once and kept are not activations
-  const AllocatedBytes held;
-  const at::Tensor loss = forward();
-  return held.now();
+  const auto held = [&] {
+    forward();  // values that are made once and kept are not activations
+    const AllocatedBytes bytes;
+    const at::Tensor loss = forward();
+    return bytes.now();
+  };
+  HeldBytes result;
+  result.with_casts = held();
+  result.with_copies = result.with_casts;
+  if (!question.bf16) return result;
+  std::vector<at::Tensor> parameters;
+  for (const NamedTensor& parameter : module_tensors(model).parameters) parameters.push_back(parameter.tensor);
+  CountedCopies copies(parameters);
+  forward();
+  copies.serve();
+  result.with_copies = held();
+  result.has_copy = copies.asked();
+  return result;
 }
 
 GPT2Config config_of(const Gpt3Size& size, const MemoryQuestion& question) {
@@ -59,6 +80,10 @@ const Gpt3Size* find_gpt3(const std::string& name) {
   }
   return nullptr;
 }
+
+// A GPT-2 registers two tables, twelve for each layer, and a LayerNorm.
+constexpr std::ptrdiff_t kParametersBeforeLayers = 2;
+constexpr std::ptrdiff_t kParametersAfterLayers = 2;
 
 std::int64_t parameters_of_block(std::int64_t hidden) { return 12 * hidden * hidden + 13 * hidden; }
 
@@ -80,11 +105,25 @@ struct SmallModel {
   }
 };
 
+// A GPT-2's list of parameters, of one layer, for as many layers as there are.
+std::vector<bool> for_layers(const std::vector<bool>& of_one_layer, std::int64_t layers) {
+  std::vector<bool> all;
+  if (of_one_layer.empty()) return all;
+  const auto first = of_one_layer.begin() + kParametersBeforeLayers,
+             behind = of_one_layer.end() - kParametersAfterLayers;
+  all.assign(of_one_layer.begin(), first);
+  for (std::int64_t layer = 0; layer < layers; ++layer) all.insert(all.end(), first, behind);
+  all.insert(all.end(), behind, of_one_layer.end());
+  return all;
+}
+
 // The activations of a GPT-2 of any size, from dry runs of small ones with texts of equal length.
-std::int64_t fitted_activations(const GPT2Config& wanted, const MemoryQuestion& question) {
+HeldBytes fitted_activations(const GPT2Config& wanted, const MemoryQuestion& question) {
   const ProgressLine progress;
   std::vector<double> terms;
-  std::vector<double> bytes;
+  std::vector<double> bytes;  // of each run, with casts and with copies
+  HeldBytes result;
+  std::int64_t runs = 0;
   for (const std::int64_t layers : {1, 2}) {
     for (const std::int64_t hidden : {64, 128, 192}) {
       for (const std::int64_t heads : {1, 2}) {
@@ -96,22 +135,27 @@ std::int64_t fitted_activations(const GPT2Config& wanted, const MemoryQuestion& 
           config.vocab_size = vocabulary;
           GPT2LMHeadModelImpl model(config);
           for (const std::int64_t batch : {1, 2}) {
-            progress.show(fmt::format("dry run {} of 48 of a small GPT-3", bytes.size() + 1));
+            progress.show(fmt::format("dry run {} of 48 of a small GPT-3", ++runs));
             const std::vector<double> row = SmallModel{layers, hidden, heads, vocabulary, batch}.terms();
             terms.insert(terms.end(), row.begin(), row.end());
-            bytes.push_back(static_cast<double>(held_by_forward(model, question, batch)));
+            const HeldBytes held = held_by_forward(model, question, batch);
+            bytes.push_back(static_cast<double>(held.with_casts));
+            bytes.push_back(static_cast<double>(held.with_copies));
+            if (layers == 1) result.has_copy = for_layers(held.has_copy, wanted.n_layer);
           }
         }
       }
     }
   }
-  const auto rows = static_cast<std::int64_t>(bytes.size());
-  at::Tensor a = torch::tensor(terms, torch::kDouble).view({rows, -1});
+  at::Tensor a = torch::tensor(terms, torch::kDouble).view({runs, -1});
   const at::Tensor scale = std::get<0>(a.max(0));
-  const at::Tensor y = torch::tensor(bytes, torch::kDouble).unsqueeze(1);
-  const at::Tensor x = std::get<0>(at::linalg_lstsq(a / scale, y)).squeeze(1) / scale;
+  const at::Tensor y = torch::tensor(bytes, torch::kDouble).view({runs, 2});
+  const at::Tensor x = std::get<0>(at::linalg_lstsq(a / scale, y)) / scale.unsqueeze(1);
   const SmallModel size{wanted.n_layer, wanted.n_embd, wanted.n_head, wanted.vocab_size, question.batch};
-  return torch::tensor(size.terms(), torch::kDouble).dot(x).item().toLong();
+  const at::Tensor fitted = torch::tensor(size.terms(), torch::kDouble).matmul(x);
+  result.with_casts = fitted[0].item().toLong();
+  result.with_copies = fitted[1].item().toLong();
+  return result;
 }
 
 std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
@@ -189,6 +233,12 @@ std::vector<std::size_t> units_of(const GPT2Config& config) {
   return units;
 }
 
+void set_held(ModelMemory& memory, const HeldBytes& held) {
+  memory.activations = held.with_casts;
+  memory.without_casts = held.with_copies;
+  memory.has_copy = held.has_copy;
+}
+
 }  // namespace
 
 const std::vector<Gpt3Size>& gpt3_sizes() {
@@ -211,7 +261,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
           std::max(parameters_of_block(config.n_embd), config.vocab_size * config.n_embd) * kFloatBytes;
       memory.parameter_bytes = parameter_bytes_of(config);
       memory.units = units_of(config);
-      memory.activations = fitted_activations(config, question);
+      set_held(memory, fitted_activations(config, question));
       memory.activations_are_fitted = true;
       return memory;
     }
@@ -229,10 +279,12 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
   add_parameters(*model, memory);
   // Activations are linear in the batch, so two small batches are enough.
   progress.show(fmt::format("dry run of {}, 1 sample", question.model));
-  const std::int64_t one = held_by_forward(*model, question, 1);
+  const HeldBytes one = held_by_forward(*model, question, 1);
   progress.show(fmt::format("dry run of {}, 2 samples", question.model));
-  const std::int64_t two = held_by_forward(*model, question, 2);
-  memory.activations = one + (question.batch - 1) * (two - one);
+  HeldBytes all = held_by_forward(*model, question, 2);
+  all.with_casts = one.with_casts + (question.batch - 1) * (all.with_casts - one.with_casts);
+  all.with_copies = one.with_copies + (question.batch - 1) * (all.with_copies - one.with_copies);
+  set_held(memory, all);
   return memory;
 }
 

@@ -25,13 +25,16 @@ struct ModelMemory {
   std::vector<std::int64_t> parameter_bytes;  ///< of each parameter, in the order of registration
   /// Of each parameter, the unit of stage 3 that it is in if no option names units: a numbered layer. 0: in none.
   std::vector<std::size_t> units;
-  std::int64_t activations = 0;         ///< what forward keeps for backward, with autocast's copies of weights
+  /// By parameter, whether a forward in bf16 reads a copy, which fused steps publish. Empty: none is read so.
+  std::vector<bool> has_copy;
+  std::int64_t activations = 0;         ///< what forward keeps for backward, with autocast's casts of weights
+  std::int64_t without_casts = 0;       ///< the same if there are copies, so that none is cast
   bool activations_are_fitted = false;  ///< from dry runs of smaller models of this kind, because this one is too large
 };
 
 /// Bytes that one rank holds, or the ranks of one host together, when a forward has ended.
 struct MemoryParts {
-  std::int64_t weights = 0;
+  std::int64_t weights = 0;    ///< with published bf16 copies
   std::int64_t gradients = 0;  ///< also sums of them that an owner keeps
   std::int64_t optimizer = 0;
   std::int64_t buckets = 0;  ///< that are used again and again, and weights that are gathered

@@ -29,9 +29,28 @@ std::int64_t pool_of_rank(const ModelMemory& model) {
   return std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
 }
 
+// The bf16 copies of all weights that have one.
+std::int64_t copies_of(const ModelMemory& model) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < model.has_copy.size(); ++i) {
+    if (model.has_copy[i]) bytes += model.parameter_bytes[i] / 2;
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> parts_of(const ModelMemory& model) {
+  return unit_parts(model.parameter_bytes, model.units, model.has_copy);
+}
+
+// What all ranks together keep to send parts of units.
+std::int64_t messages_of(const ModelMemory& model) {
+  const std::vector<std::int64_t> parts = parts_of(model);
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+}
+
 // Weights that a rank gathers in stage 3, at most at a time.
 std::int64_t gathered_by_rank(const ModelMemory& model) {
-  return GatheredUnits(buckets_of(model), model.units).most_bytes();
+  return GatheredUnits(buckets_of(model), model.units, parts_of(model)).most_bytes();
 }
 
 // How often what is gathered lies in a host's memory: its ranks have it together. One host has one copy of the weights,
@@ -42,13 +61,14 @@ std::int64_t gathered_copies_of_host(int hosts) { return hosts > 1 ? 1 : 0; }
 
 MemoryParts memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size) {
   MemoryParts rank;
-  rank.weights = stage >= 3 ? divided(model.weights, world_size) : model.weights;
+  rank.weights = stage >= 3 ? divided(model.weights + messages_of(model), world_size) : model.weights;
+  if (stage == 1 || stage == 2) rank.weights += copies_of(model);
   rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
   rank.optimizer = model.parameters * optimizer_bytes;
   if (stage >= 1) rank.optimizer = divided(rank.optimizer, world_size);
   if (stage >= 2) rank.buckets = pool_of_rank(model);
   if (stage >= 3) rank.buckets += gathered_by_rank(model);
-  rank.activations = model.activations;
+  rank.activations = stage == 0 ? model.activations : model.without_casts;
   return rank;
 }
 
@@ -57,9 +77,14 @@ MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_byte
   const std::int64_t ranks = ranks_per_host;
   const std::int64_t state = model.parameters * optimizer_bytes;
   MemoryParts host;
-  host.activations = ranks * model.activations;
-  const bool shards_weights = stage >= 3 && hosts > 1;
-  host.weights = stage == 0 ? ranks * model.weights : shards_weights ? divided(model.weights, hosts) : model.weights;
+  host.activations = ranks * (stage == 0 ? model.activations : model.without_casts);
+  if (stage == 0) {
+    host.weights = ranks * model.weights;
+  } else if (stage >= 3 && hosts > 1) {
+    host.weights = divided(model.weights + messages_of(model), hosts);
+  } else {
+    host.weights = model.weights + copies_of(model);
+  }
   host.optimizer = stage == 0 ? ranks * state : divided(state, hosts);
   if (stage <= 1) host.gradients = ranks * model.weights;
   // One host's update reads gradients where they lie. Otherwise owners keep the sums that messages bring.

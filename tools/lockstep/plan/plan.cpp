@@ -86,6 +86,7 @@ class Plan : public Subcommand {
         ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
         ->check(CLI::PositiveNumber);
     app.add_option("--steps", question_.steps, "measured steps")->capture_default_str()->check(CLI::Range(3, 100000));
+    app.add_flag("--bf16", question_.bf16, "forward and backward compute in bf16, as with lockstep train --bf16 true");
     app.add_flag("--json", json_, "print one JSON object");
     app.add_option("--plot", plot_, "write a chart of samples per second against hosts to this file, .svg or .png");
     show_examples(app, {"lockstep plan --model bert-mini --batch 16 --seq 128 --link 1gbit",
@@ -144,8 +145,9 @@ class Plan : public Subcommand {
 
   void measure_memory() {
     if (host_bytes_ == 0) host_bytes_ = static_cast<std::uint64_t>(memory_of_this_host());
-    memory_ = measure_model_memory({question_.model, question_.batch, question_.sequence_length});
-    profile_.step.units = memory_.units;  // both are in the order of registration
+    memory_ = measure_model_memory({question_.model, question_.batch, question_.sequence_length, question_.bf16});
+    profile_.step.units = memory_.units;  // all are in the order of registration
+    profile_.step.has_copy = memory_.has_copy;
   }
   StageQuestion stages() const { return {profile_, memory_, link(), static_cast<std::int64_t>(host_bytes_)}; }
 
@@ -199,6 +201,7 @@ class Plan : public Subcommand {
     const StepProfile& step = profile_.step;
     Json out{{"model", question_.model},
              {"batch", question_.batch},
+             {"bf16", question_.bf16},
              {"nproc_per_node", question_.ranks_per_host},
              {"threads", question_.threads},
              {"link_bits_per_s", bits_per_s_},
@@ -233,10 +236,11 @@ class Plan : public Subcommand {
   void print_table(const std::vector<PlanRow>& rows) const {
     const StepProfile& step = profile_.step;
     fmt::print(
-        "{}, batch {} a rank, {} rank(s) a host with {} thread(s): forward {:.1f} ms, backward {:.1f}, update "
+        "{}{}, batch {} a rank, {} rank(s) a host with {} thread(s): forward {:.1f} ms, backward {:.1f}, update "
         "{:.1f}; {:.1f} MB of gradients; load {:.2f}\n",
-        question_.model, question_.batch, question_.ranks_per_host, question_.threads, step.forward_s * 1e3,
-        step.backward_s * 1e3, step.update_s * 1e3, static_cast<double>(gradient_bytes()) / 1e6, load_average());
+        question_.model, question_.bf16 ? " in bf16" : "", question_.batch, question_.ranks_per_host, question_.threads,
+        step.forward_s * 1e3, step.backward_s * 1e3, step.update_s * 1e3, static_cast<double>(gradient_bytes()) / 1e6,
+        load_average());
     fmt::print(
         "links of {:.4g} Mbit/s and {:.4g} us; Gloo on this host: {:.0f} us an operation, {:.1f} us a message, "
         "{:.2f} ns a byte\n\n",

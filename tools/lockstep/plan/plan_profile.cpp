@@ -37,10 +37,12 @@ std::vector<AllReduceTime> time_all_reduces(int ranks, const std::string& bytes)
 }  // namespace
 
 std::vector<std::string> step_arguments(const PlanQuestion& question) {
-  return {"--model", question.model,
-          "--batch", std::to_string(question.batch),
-          "--seq",   std::to_string(question.sequence_length),
-          "--steps", std::to_string(question.steps)};
+  std::vector<std::string> arguments{"--model", question.model,
+                                     "--batch", std::to_string(question.batch),
+                                     "--seq",   std::to_string(question.sequence_length),
+                                     "--steps", std::to_string(question.steps)};
+  if (question.bf16) arguments.emplace_back("--bf16");
+  return arguments;
 }
 
 EngineCosts measure_engine_costs() {

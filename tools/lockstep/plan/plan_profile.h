@@ -17,6 +17,7 @@ struct PlanQuestion {
   int ranks_per_host = 1;
   int threads = 1;  ///< of each rank
   int steps = 10;
+  bool bf16 = false;  ///< under autocast
 };
 
 /// The arguments of `lockstep-plan-worker` that measure a step of `question` in parts.

@@ -2,10 +2,34 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 
-GatheredUnits::GatheredUnits(const std::vector<BucketLayout>& buckets, const std::vector<std::size_t>& units) {
+std::vector<std::int64_t> unit_parts(const std::vector<std::int64_t>& bytes, const std::vector<std::size_t>& units,
+                                     const std::vector<bool>& has_copy) {
+  if (has_copy.empty()) return {};
+  const auto unit_of = [&](std::size_t i) { return units.empty() ? 0 : units[i]; };
+  std::vector<std::int64_t> parts;
+  std::vector<bool> has_any;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::size_t unit = unit_of(i);
+    if (unit >= parts.size()) {
+      parts.resize(unit + 1);
+      has_any.resize(unit + 1);
+    }
+    parts[unit] += has_copy[i] ? bytes[i] / 2 : bytes[i];
+    if (has_copy[i]) has_any[unit] = true;
+  }
+  for (std::size_t unit = 0; unit < parts.size(); ++unit) {
+    if (!has_any[unit]) parts[unit] = 0;
+  }
+  return parts;
+}
+
+GatheredUnits::GatheredUnits(const std::vector<BucketLayout>& buckets, const std::vector<std::size_t>& units,
+                             std::vector<std::int64_t> parts)
+    : parts_(std::move(parts)) {
   const std::size_t last = units.empty() ? 0 : *std::max_element(units.begin(), units.end());
   has_.assign(last + 1, std::vector<bool>(buckets.size()));
   for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
@@ -20,6 +44,7 @@ GatheredUnits::GatheredUnits(const std::vector<BucketLayout>& buckets, const std
 }
 
 std::vector<std::int64_t> GatheredUnits::outside() const {
+  if (part(0) > 0) return {part(0)};
   std::vector<std::int64_t> bytes;
   for (std::size_t bucket = 0; bucket < bytes_.size(); ++bucket) {
     if (has(0, bucket)) bytes.push_back(bytes_[bucket]);
@@ -28,9 +53,10 @@ std::vector<std::int64_t> GatheredUnits::outside() const {
 }
 
 std::vector<std::int64_t> GatheredUnits::beside(std::size_t place, std::size_t neighbour) const {
+  if (part(order_[place]) > 0) return {part(order_[place])};
   std::vector<std::int64_t> bytes;
   for (std::size_t bucket = 0; bucket < bytes_.size(); ++bucket) {
-    const bool is_here = has(0, bucket) || (neighbour != place && has(order_[neighbour], bucket));
+    const bool is_here = brings(0, bucket) || (neighbour != place && brings(order_[neighbour], bucket));
     if (has(order_[place], bucket) && !is_here) bytes.push_back(bytes_[bucket]);
   }
   return bytes;

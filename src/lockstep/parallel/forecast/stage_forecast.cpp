@@ -84,7 +84,9 @@ OperationCost gathering_cost(const std::vector<std::int64_t>& buckets, const Hos
 StepForecast parts_of_gathering(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link) {
   const StepProfile& step = profile.step;
   std::vector<BucketLayout> layout = buckets_of(step, 3);
-  const GatheredUnits gathered(layout, step.units);
+  std::vector<std::int64_t> weights;
+  for (const GradientTime& gradient : step.gradients) weights.push_back(gradient.bytes);
+  const GatheredUnits gathered(layout, step.units, unit_parts(weights, step.units, step.has_copy));
   const auto cost = [&](const std::vector<std::int64_t>& bytes) { return gathering_cost(bytes, profile, shape, link); };
   std::vector<ForecastUnit> units;
   const std::size_t number = gathered.order().size();

@@ -20,6 +20,8 @@ struct StepProfile {
   std::vector<GradientTime> gradients;  ///< in registration order
   /// By gradient, the unit of stage 3 that its weight belongs to; 0: none. Empty: there are no units.
   std::vector<std::size_t> units;
+  /// By gradient, whether forwards read a bf16 copy of its weight, which stage 3 gathers in its place. Empty: none.
+  std::vector<bool> has_copy;
   bool cores_are_busy = true;  ///< all cores compute, so ranks wait for communication's computations
 };
 
