@@ -42,12 +42,6 @@ std::vector<std::int64_t> parts_of(const ModelMemory& model) {
   return unit_parts(model.parameter_bytes, model.units, model.has_copy);
 }
 
-// What all ranks together keep to send parts of units.
-std::int64_t messages_of(const ModelMemory& model) {
-  const std::vector<std::int64_t> parts = parts_of(model);
-  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
-}
-
 // Weights that a rank gathers in stage 3, at most at a time.
 std::int64_t gathered_by_rank(const ModelMemory& model) {
   return GatheredUnits(buckets_of(model), model.units, parts_of(model)).most_bytes();
@@ -61,7 +55,7 @@ std::int64_t gathered_copies_of_host(int hosts) { return hosts > 1 ? 1 : 0; }
 
 MemoryParts memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size) {
   MemoryParts rank;
-  rank.weights = stage >= 3 ? divided(model.weights + messages_of(model), world_size) : model.weights;
+  rank.weights = stage >= 3 ? divided(model.weights + copies_of(model), world_size) : model.weights;
   if (stage == 1 || stage == 2) rank.weights += copies_of(model);
   rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
   rank.optimizer = model.parameters * optimizer_bytes;
@@ -81,7 +75,7 @@ MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_byte
   if (stage == 0) {
     host.weights = ranks * model.weights;
   } else if (stage >= 3 && hosts > 1) {
-    host.weights = divided(model.weights + messages_of(model), hosts);
+    host.weights = divided(model.weights + copies_of(model), hosts);
   } else {
     host.weights = model.weights + copies_of(model);
   }

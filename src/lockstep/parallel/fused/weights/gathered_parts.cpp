@@ -55,6 +55,7 @@ WatchedMemory& ShardedCopies::memory_of(const UnitPart::Entry& entry) {
 
 void ShardedCopies::start(std::size_t unit, Communicator& group) {
   UnitPart& part = *parts_[unit];
+  bytes_ += part.passing_bytes();
   for (std::size_t k = 0; k < part.entries().size(); ++k) {
     const UnitPart::Entry& entry = part.entries()[k];
     const UnitPart::Piece& piece = part.own_piece(k);
@@ -99,6 +100,7 @@ void ShardedCopies::close_entries(std::size_t unit) {
 
 void ShardedCopies::finish(std::size_t unit) {
   parts_[unit]->wait();
+  bytes_ -= parts_[unit]->passing_bytes();
   if (with_.engine == nullptr) open_entries(unit);
   for (const UnitPart::Entry& entry : parts_[unit]->entries()) {
     Weight& weight = weights_[entry.parameter];

@@ -156,9 +156,9 @@ void ShardedCopies::make_part(std::size_t unit) {
       if (!weight.has_copy || weight.is_read_itself) entries.push_back(entry);
     }
   }
-  if (parts_[unit]) bytes_ -= parts_[unit]->message_bytes();
+  if (parts_[unit]) bytes_ -= parts_[unit]->kept_bytes();
   parts_[unit] = std::make_unique<UnitPart>(std::move(entries), with_.plan, with_.communicator.rank());
-  bytes_ += parts_[unit]->message_bytes();
+  bytes_ += parts_[unit]->kept_bytes();
   for (std::size_t i = 0; i < count_; ++i) {
     if (weights_[i].is_fused && with_.units.of[i] == unit) make_memory(i);
   }

@@ -3,8 +3,11 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +15,16 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kLeastGivenBack = 256 << 10;
+
+// Their content is unspecified afterwards.
+void give_pages_back(void* memory, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t last = (begin + bytes) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
 std::size_t in_lines(std::size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
@@ -45,6 +58,17 @@ UnitPart::UnitPart(std::vector<Entry> entries, const UpdatePlan& plan, int rank)
   }
   if (plan.gathers_for_host) longest = std::max(longest, (bytes_ + pieces_.size() - 1) / pieces_.size());
   message_ = at::zeros({static_cast<std::int64_t>(in_lines(longest))}, at::TensorOptions().dtype(at::kByte));
+  count_passing();
+}
+
+// Entries of other types are before the copies. Small ones are not worth a call of the kernel.
+void UnitPart::count_passing() {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < entries_.size() && !entries_[i].is_copy; ++i) {
+    const Piece& piece = pieces_[rank_][i];
+    bytes += static_cast<std::size_t>(piece.end - piece.begin) * entries_[i].element_size;
+  }
+  if (bytes >= kLeastGivenBack) passing_bytes_ = bytes;
 }
 
 std::size_t UnitPart::entry_at(std::size_t byte) const {
@@ -82,7 +106,10 @@ void UnitPart::start_into(Communicator& group, const at::Tensor& memory) {
   work_ = group.all_gather_async(memory, message_);
 }
 
-void UnitPart::wait() { std::exchange(work_, nullptr)->wait(); }
+void UnitPart::wait() {
+  std::exchange(work_, nullptr)->wait();
+  if (passing_bytes_ > 0) give_pages_back(message_.data_ptr(), passing_bytes_);
+}
 
 void UnitPart::unpack(const std::vector<std::byte*>& memory) {
   const auto* from = static_cast<const std::byte*>(received_.data_ptr());

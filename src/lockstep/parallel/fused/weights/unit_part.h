@@ -49,29 +49,35 @@ class UnitPart {
   /// Where an all_gather of messages into such memory puts them.
   GatherLayout layout() const;
   /// The length of all owners' messages.
-  std::int64_t all_messages_bytes() const { return static_cast<std::int64_t>(pieces_.size()) * message_bytes(); }
+  std::int64_t all_messages_bytes() const { return static_cast<std::int64_t>(pieces_.size() * message_.nbytes()); }
 
   /// Sends this rank's message. The other ranks must do so, too.
   void start(Communicator& group);
   /// The same, into memory that has this layout. `unpack` is not needed.
   void start_into(Communicator& group, const at::Tensor& memory);
-  /// Waits for all messages.
+  /// Waits for all messages, and gives the pages of this rank's back, but for those of copies.
   void wait();
   /// Writes each entry to its memory, after `wait`. @param memory  by entry: element 0
   void unpack(const std::vector<std::byte*>& memory);
 
-  std::int64_t message_bytes() const { return static_cast<std::int64_t>(message_.nbytes()); }
+  /// What stays of this rank's message from one gathering to the next: the copies.
+  std::int64_t kept_bytes() const { return static_cast<std::int64_t>(message_.nbytes() - passing_bytes_); }
+  /// The length of other weights in it, which are there from `start` to `wait`; 0 if they are few.
+  std::int64_t passing_bytes() const { return static_cast<std::int64_t>(passing_bytes_); }
   /// The length of all owners' messages, between `start` and `unpack`; else 0.
   std::int64_t received_bytes() const {
     return received_.defined() ? static_cast<std::int64_t>(received_.nbytes()) : 0;
   }
 
  private:
+  void count_passing();
+
   std::vector<Entry> entries_;
   std::vector<std::vector<Piece>> pieces_;  // by owner and entry
   std::vector<std::size_t> places_;         // by entry
   std::size_t bytes_ = 0;
   std::size_t rank_;
+  std::size_t passing_bytes_ = 0;
   at::Tensor message_, received_;  // bytes
   std::shared_ptr<Work> work_;
 };
