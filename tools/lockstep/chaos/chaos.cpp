@@ -1,14 +1,20 @@
-// `lockstep chaos`: a training whose ranks are killed and stopped, beside the undisturbed one.
+// `lockstep chaos`: a training whose ranks and hosts are killed, stopped and cut off, beside the undisturbed one.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/companion_path.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/net/secret.h"
+#include "tools/hosts/network_hosts.h"
+#include "tools/lockstep/chaos/chaos_report.h"
+#include "tools/lockstep/chaos/default_training.h"
 #include "tools/lockstep/chaos/disturbed_run.h"
 #include "tools/lockstep/chaos/written_weights.h"
 #include "tools/lockstep/progress_line.h"
@@ -22,45 +28,9 @@ using Words = std::vector<std::string>;
 using std::chrono::milliseconds;
 
 constexpr int kMostRunsWithoutFault = 3;
-const std::vector<std::pair<std::string, Fault>> kKinds{
-    {"kill", Fault::Kill}, {"spare", Fault::Spare}, {"pause", Fault::Pause}, {"stop", Fault::Stop}};
-
-const Words kDefaultTraining{"lockstep",
-                             "train",
-                             "--task",
-                             "text-classification",
-                             "--model",
-                             "bert-tiny",
-                             "--tokenizer",
-                             "data/reviews-vocab",
-                             "--train-file",
-                             "data/reviews.csv",
-                             "--validation-file",
-                             "data/reviews-test.csv",
-                             "--label-column",
-                             "division",
-                             "--max-length",
-                             "32",
-                             "--per-device-train-batch-size",
-                             "4",
-                             "--max-steps",
-                             "600",
-                             "--logging-steps",
-                             "5",
-                             "--save-steps",
-                             "150",
-                             "--eval-strategy",
-                             "steps",
-                             "--eval-steps",
-                             "200",
-                             "--max-eval-samples",
-                             "40"};
-
-// The nearest-rank percentile of sorted values.
-double percentile(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<std::size_t>(rank, 1) - 1];
-}
+constexpr int kRanksOfOneHost = 4;
+constexpr int kRanksOfEachHost = 2;
+constexpr const char* kRate = "1gbit";  // of a host's link
 
 class Chaos : public Subcommand {
  public:
@@ -69,18 +39,23 @@ class Chaos : public Subcommand {
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
     app.add_option("--seed", seed_, "chooses moments, kinds and ranks")->capture_default_str();
-    app.add_option("--nproc-per-node", ranks_, "ranks of the training")
-        ->check(CLI::Range(2, 1024))
-        ->capture_default_str();
+    app.add_option("--nproc-per-node", ranks_, "ranks of the training; with --hosts: of each host (4; with --hosts 2)")
+        ->check(CLI::Range(1, 1024));
+    app.add_option("--hosts", hosts_,
+                   "train on so many hosts, which network namespaces of this machine pretend: that needs root")
+        ->check(CLI::Range(2, 16));
     app.add_option("--kinds", kinds_,
                    "kill: SIGKILL to a rank; spare: SIGKILL to a process that waits for a lost rank's place, or joins; "
-                   "pause: a rank stands still for up to 0.5 s; stop: until the others give it up")
-        ->delimiter(',')
-        ->capture_default_str();
+                   "pause: a rank stands still for up to 0.5 s; stop: until the others give it up; with --hosts also "
+                   "host: SIGKILL to a host's launcher, and another host joins; blink: a host's link is down for up to "
+                   "0.5 s; cut: until the others give the host up (kill,spare,pause; with --hosts also host,blink,cut)")
+        ->delimiter(',');
     app.add_option("--interval", interval_, "mean seconds between faults")
         ->check(CLI::Range(0.01, 3600.0))
         ->capture_default_str();
-    app.add_option("--timeout", timeout_, "of collectives, in seconds, while kinds contain stop")
+    app.add_option(
+           "--timeout", timeout_,
+           "of collectives, in seconds, while kinds contain stop or cut; also after which a silent host is lost")
         ->check(CLI::Range(2.0, 3600.0))
         ->capture_default_str();
     app.add_flag("--spares,!--no-spares", spares_, "warm spares take the places of lost ranks")->default_val(true);
@@ -88,43 +63,77 @@ class Chaos : public Subcommand {
     app_ = &app;
     show_examples(app, {"lockstep chaos", "lockstep chaos --faults 100 --seed 7 --kinds kill,spare --nproc-per-node 3",
                         "lockstep chaos --faults 5 --kinds stop --timeout 3",
+                        "sudo lockstep chaos --hosts 3 --faults 200 --kinds kill,host,blink,cut",
                         "lockstep chaos --interval 0.3 -- lockstep train --task text-classification --model bert-mini "
                         "--tokenizer data/reviews-vocab --train-file data/reviews.csv --label-column division "
                         "--max-steps 300 --logging-steps 5"});
   }
 
   int run() override {
+    read_ranks();
     read_kinds();
     read_training();
+    make_hosts();
     stop_on_signals();
     const ScratchFolder folder("lockstep-chaos");
     fmt::print("training     {}\n", fmt::join(training_, " "));
     std::fflush(stdout);
     undisturbed(folder);
     disturbed(folder);
-    return report();
+    return print_chaos_report(result_);
   }
 
  private:
+  void read_ranks() {
+    if (ranks_ == 0) ranks_ = hosts_ == 0 ? kRanksOfOneHost : kRanksOfEachHost;
+    if (ranks_ < 2 && hosts_ == 0) {
+      throw UsageError("a training with one rank has no other that survives it", "--nproc-per-node",
+                       "give it 2 or more, or train on several --hosts");
+    }
+    result_.ranks = all_ranks();
+    result_.hosts = hosts_;
+    result_.seed = seed_;
+  }
+
   void read_kinds() {
+    if (kinds_.empty()) {
+      kinds_ = {"kill", "spare", "pause"};
+      if (hosts_ > 0) kinds_ = joined(kinds_, {"host", "blink", "cut"});
+    }
     for (const std::string& name : kinds_) {
-      const auto found =
-          std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == name; });
-      if (found == kKinds.end()) {
-        throw UsageError("there is no kind of fault '" + name + "'", "--kinds", "use kill, spare, pause and stop");
+      const std::optional<Fault> fault = fault_of(name);
+      if (!fault) {
+        throw UsageError("there is no kind of fault '" + name + "'", "--kinds",
+                         "use kill, spare, pause and stop, and with --hosts also host, blink and cut");
       }
-      chosen_.push_back(found->second);
+      if (is_of_hosts(*fault) && hosts_ == 0) {
+        throw UsageError("--kinds " + name + " without --hosts", "--kinds", "add --hosts 2 or more");
+      }
+      chosen_.push_back(*fault);
     }
     if (std::count(chosen_.begin(), chosen_.end(), Fault::Spare) == static_cast<long>(chosen_.size())) {
       throw UsageError("--kinds spare alone leaves all ranks alone", "--kinds", "use kill,spare");
     }
   }
 
+  // The training has `hosts_` of them; one more takes the place of one that is lost.
+  void make_hosts() {
+    if (hosts_ == 0) return;
+    if (const auto reason = NetworkHosts::why_not()) {
+      throw UsageError(*reason, "--hosts", "run it as root in a machine or container that may make network namespaces");
+    }
+    network_.emplace(hosts_ + 1, kRate);
+    // For the launchers. What names an interface of this machine means nothing on those hosts.
+    if (secret_from_environment().empty()) ::setenv("LOCKSTEP_SECRET", make_secret().c_str(), 1);
+    ::unsetenv("LOCKSTEP_GLOO_INTERFACE");
+    ::unsetenv("GLOO_SOCKET_IFNAME");
+  }
+
   void read_training() {
     training_ = app_->remaining();
     if (!training_.empty() && training_.front() == "--") training_.erase(training_.begin());
     if (training_.empty()) {
-      training_ = kDefaultTraining;
+      training_ = default_training();
       require_data();
     }
     if (training_.size() < 2 || std::filesystem::path(training_[0]).filename() != "lockstep" ||
@@ -141,7 +150,7 @@ class Chaos : public Subcommand {
                        "leave it out: it is always true here");
     }
     if (training_[0] == "lockstep") training_[0] = companion_path("lockstep");
-    if (!has("--virtual-shards")) training_ = joined(training_, {"--virtual-shards", std::to_string(ranks_)});
+    if (!has("--virtual-shards")) training_ = joined(training_, {"--virtual-shards", std::to_string(all_ranks())});
     training_ = joined(training_, {"--survive-lost-ranks", "true"});
   }
 
@@ -168,20 +177,36 @@ class Chaos : public Subcommand {
     return words;
   }
 
+  int all_ranks() const { return ranks_ * std::max(hosts_, 1); }
+  bool has_kind(Fault fault) const { return std::count(chosen_.begin(), chosen_.end(), fault) > 0; }
+
+  Words launcher_words(const std::string& endpoint, const std::string& output, int faults) const {
+    Words words{companion_path("lockstep"), "run", "--nproc-per-node", std::to_string(ranks_)};
+    // A link that was cut takes all ranks of its host.
+    if (faults > 0) words = joined(words, {"--max-restarts", std::to_string((faults + 1) * (hosts_ > 0 ? ranks_ : 1))});
+    if (faults > 0 && spares_) words.push_back("--warm-spares");
+    if (has_kind(Fault::Stop) || hosts_ > 0) words = joined(words, {"--timeout", fmt::format("{}", timeout_)});
+    if (hosts_ > 0) {
+      words =
+          joined(words, {"--nnodes", fmt::format("1:{}", hosts_), "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint,
+                         "--rdzv-conf", fmt::format("keep_alive_interval={},keep_alive_max_attempt=3", timeout_ / 3)});
+    }
+    return joined(joined(words, training_), {"--output-dir", output});
+  }
+
   DisturbedRun job(const ScratchFolder& folder, const std::string& name, int faults) const {
     DisturbedRun run;
-    run.words = {companion_path("lockstep"), "run", "--nproc-per-node", std::to_string(ranks_)};
-    if (faults > 0) run.words = joined(run.words, {"--max-restarts", std::to_string(faults + 1)});
-    if (faults > 0 && spares_) run.words.push_back("--warm-spares");
-    if (std::count(chosen_.begin(), chosen_.end(), Fault::Stop) > 0)
-      run.words = joined(run.words, {"--timeout", fmt::format("{}", timeout_)});
-    run.words = joined(joined(run.words, training_), {"--output-dir", folder / name});
-    run.log = folder / (name + ".log");
-    run.metrics = folder / (name + "/metrics.jsonl");
-    run.ranks = ranks_;
+    const std::string output = folder / name;
+    run.job.words = [=](const std::string& endpoint) { return launcher_words(endpoint, output, faults); };
+    std::filesystem::create_directory(folder / (name + "-logs"));
+    run.job.log = folder / (name + "-logs/launcher");
+    run.job.hosts = network_ ? &*network_ : nullptr;
+    run.metrics = output + "/metrics.jsonl";
+    run.ranks = all_ranks();
     run.faults = faults;
     run.kinds = chosen_;
     run.interval = milliseconds(std::llround(1000 * interval_));
+    run.timeout = milliseconds(std::llround(1000 * timeout_));
     run.patience = milliseconds(120000) + milliseconds(std::llround(3000 * undisturbed_s_));
     run.on_fault = [this](const ChaosCounts& counts) {
       progress_.show(fmt::format("faults: {} of {}, training {}", counts.all_faults(), faults_, counts.runs + 1));
@@ -201,18 +226,19 @@ class Chaos : public Subcommand {
                               fmt::join(counts.last_lines, "\n")),
                   "lockstep chaos", "see what its log says");
     }
-    expected_ = written_weights(folder / "undisturbed");
+    result_.expected = written_weights(folder / "undisturbed");
   }
 
   void disturbed(const ScratchFolder& folder) {
     std::mt19937_64 random(seed_);
-    for (int idle = 0; counts_.all_faults() < faults_ && counts_.failed == 0 && differs_.empty();) {
-      const int before = counts_.all_faults();
-      run_disturbed(job(folder, "disturbed", faults_ - before), random, counts_);
-      if (counts_.failed == 0) compare(written_weights(folder / "disturbed"));
+    for (int idle = 0;
+         result_.counts.all_faults() < faults_ && result_.counts.failed == 0 && result_.differs.empty();) {
+      const int before = result_.counts.all_faults();
+      run_disturbed(job(folder, "disturbed", faults_ - before), random, result_.counts);
+      if (result_.counts.failed == 0) compare(written_weights(folder / "disturbed"));
       std::filesystem::remove_all(folder / "disturbed");
-      std::filesystem::remove(folder / "disturbed.log");
-      idle = counts_.all_faults() > before ? 0 : idle + 1;
+      std::filesystem::remove_all(folder / "disturbed-logs");
+      idle = result_.counts.all_faults() > before ? 0 : idle + 1;
       if (idle == kMostRunsWithoutFault) {
         throw Error(fmt::format("{} trainings ended before a fault", idle), "lockstep chaos",
                     "give more --max-steps to the training, or a smaller --interval");
@@ -222,62 +248,21 @@ class Chaos : public Subcommand {
   }
 
   void compare(const std::map<std::string, std::string>& found) {
-    found_ = found.at("model.safetensors");
-    for (const auto& [path, digest] : expected_) {
+    result_.found = found.at("model.safetensors");
+    for (const auto& [path, digest] : result_.expected) {
       const auto same = found.find(path);
-      if (same == found.end() || same->second != digest) differs_.push_back(path);
+      if (same == found.end() || same->second != digest) result_.differs.push_back(path);
     }
     for (const auto& each : found) {
-      if (expected_.count(each.first) == 0) differs_.push_back(each.first);
+      if (result_.expected.count(each.first) == 0) result_.differs.push_back(each.first);
     }
-  }
-
-  int report() {
-    std::vector<std::string> by_kind;
-    for (const auto& [name, fault] : kKinds) {
-      if (counts_.faults.count(fault) > 0) by_kind.push_back(fmt::format("{} {}", name, counts_.faults.at(fault)));
-    }
-    fmt::print("faults       {} in {} training{} on {} ranks, seed {}: {}\n", counts_.all_faults(), counts_.runs,
-               counts_.runs == 1 ? "" : "s", ranks_, seed_, fmt::join(by_kind, ", "));
-    fmt::print("survived     {} without a restart of all ranks\n", counts_.survived());
-    report_waits();
-    const bool are_equal = differs_.empty() && !found_.empty() && counts_.failed == 0;
-    fmt::print("lost         {}\n", are_equal ? "0 steps, 0 samples: the weights have the same bits" : "unknown");
-    fmt::print("weights      {}\nundisturbed  {}\n", found_.empty() ? "none" : found_,
-               expected_.at("model.safetensors"));
-    if (are_equal && expected_.size() > 1) {
-      fmt::print("checkpoints  {} more files equal, in each training\n", expected_.size() - 1);
-    }
-    if (are_equal && counts_.survived() == counts_.all_faults()) return 0;
-    report_trouble();
-    return 1;
-  }
-
-  void report_waits() {
-    auto& waits = counts_.waited_ms;
-    std::sort(waits.begin(), waits.end());
-    if (waits.empty()) {
-      fmt::print("waited       no rank logged a recovery\n");
-      return;
-    }
-    fmt::print("waited       median {:.3f} s, p99 {:.3f} s, longest {:.3f} s in {} recoveries, from a rank's notice\n",
-               percentile(waits, 0.5) / 1000, percentile(waits, 0.99) / 1000, waits.back() / 1000, waits.size());
-  }
-
-  void report_trouble() const {
-    if (!counts_.problem.empty()) fmt::print("FAILED       {}\n", counts_.problem);
-    if (counts_.restarts > 0) fmt::print("FAILED       restarts of all ranks: {}\n", counts_.restarts);
-    if (counts_.unexplained > 0) {
-      fmt::print("FAILED       ranks that nobody had hit, and that ended: {}\n", counts_.unexplained);
-    }
-    for (const std::string& path : differs_) fmt::print("FAILED       {} differs\n", path);
-    fmt::print("the last lines of the log:\n{}\n", fmt::join(counts_.last_lines, "\n"));
   }
 
   int faults_ = 10;
   std::uint64_t seed_ = 1;
-  int ranks_ = 4;
-  Words kinds_{"kill", "spare", "pause"};
+  int ranks_ = 0;  // of each host; 0: not given
+  int hosts_ = 0;  // 0: this machine alone
+  Words kinds_;
   double interval_ = 1;
   double timeout_ = 5;
   bool spares_ = true;
@@ -285,10 +270,8 @@ class Chaos : public Subcommand {
   std::vector<Fault> chosen_;
   Words training_;
   double undisturbed_s_ = 0;
-  ChaosCounts counts_;
-  std::map<std::string, std::string> expected_;
-  std::string found_;
-  Words differs_;
+  std::optional<NetworkHosts> network_;
+  ChaosResult result_;
   ProgressLine progress_;
 };
 

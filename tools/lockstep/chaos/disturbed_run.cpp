@@ -7,8 +7,10 @@
 #include <csignal>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <regex>
 #include <set>
+#include <utility>
 
 #include "lockstep/base/error.h"
 
@@ -30,7 +32,7 @@ volatile std::sig_atomic_t was_stopped = 0;
 class Disturber {
  public:
   Disturber(const DisturbedRun& run, std::mt19937_64& random, ChaosCounts& counts)
-      : run_(run), random_(random), counts_(counts), job_(run.words, run.log), restarts_before_(counts.restarts) {}
+      : run_(run), random_(random), counts_(counts), job_(run.job), restarts_before_(counts.restarts) {}
 
   void act() {
     bool runs = wait_until_begun();
@@ -52,7 +54,7 @@ class Disturber {
   bool look() {
     const bool has_ended = job_.ends_within(kLook);
     const auto lines = job_.new_lines();
-    for (const std::string& line : lines) take_line(line);
+    for (const JobOnHosts::Line& line : lines) take_line(line.text, line.host);
     std::error_code ignored;
     const auto size = std::filesystem::file_size(run_.metrics, ignored);
     const bool has_stepped = !ignored && size != metrics_size_;
@@ -76,17 +78,30 @@ class Disturber {
     return true;
   }
 
-  void take_line(const std::string& line) {
+  void take_line(const std::string& line, int host) {
     static const std::regex waited(", ([0-9]+) ms after they noticed a loss");
-    static const std::regex has_joined("a new process \\(pid ([0-9]+)\\) has joined in the place of rank");
-    static const std::regex is_lost("rank [0-9]+ \\(local rank [0-9]+, pid ([0-9]+)\\) on .* ended: .*\\. The others ");
+    static const std::regex has_joined("a new process \\(pid ([0-9]+)\\) has joined ");
+    static const std::regex is_lost(
+        "rank [0-9]+ \\(local rank [0-9]+, pid ([0-9]+)\\) on .* ended: .*\\. (The others |No rank is left )");
     std::smatch match;
-    if (std::regex_search(line, match, waited)) counts_.waited_ms.push_back(std::stod(match[1]));
+    if (std::regex_search(line, match, waited)) take_recovery(std::stod(match[1]), host);
     if (std::regex_search(line, match, has_joined)) joined_[std::stoi(match[1])] = 0;
     if (std::regex_search(line, match, is_lost) && hit_.count(std::stoi(match[1])) == 0) ++counts_.unexplained;
-    if (line.find("all ranks are started again") != std::string::npos) ++counts_.restarts;
+    const bool starts_again = line.find("all ranks are started again") != std::string::npos ||
+                              (has_begun_ && line.find("the ranks start: ") != std::string::npos);
+    if (starts_again) counts_.restarts = restarts_before_ + 1;  // each host's launcher says so
     counts_.last_lines.push_back(line);
     if (counts_.last_lines.size() > kLastLines) counts_.last_lines.pop_front();
+  }
+
+  // What the ranks of a host do that is cut off does not count: the others continue.
+  void take_recovery(double waited_ms, int host) {
+    if (host == cut_off_) return;
+    counts_.waited_ms.push_back(waited_ms);
+    if (!open_fault_) return;
+    const double since_ms = 1e3 * std::chrono::duration<double>(Clock::now() - open_fault_->second).count();
+    (is_silent(open_fault_->first) ? counts_.after_silence_ms : counts_.after_loss_ms).push_back(since_ms);
+    open_fault_.reset();
   }
 
   // Survival begins with the training's first update.
@@ -98,7 +113,8 @@ class Disturber {
         std::error_code ignored;
         return !each.is_successor && std::filesystem::exists(each.survival_file, ignored);
       };
-      if (std::count_if(all.begin(), all.end(), has_begun) == run_.ranks) return true;
+      has_begun_ = std::count_if(all.begin(), all.end(), has_begun) == run_.ranks;
+      if (has_begun_) return true;
     }
     return false;
   }
@@ -111,13 +127,31 @@ class Disturber {
   }
 
   // The processes that a fault may hit: one that has the training's state must remain.
-  std::vector<pid_t> targets(Fault fault) const {
+  std::vector<JobOnHosts::Process> targets(Fault fault) const {
     const auto all = job_.processes();
-    std::vector<pid_t> found;
-    for (const ChildOfLauncher& each : all) {
-      const auto remains = [&](const ChildOfLauncher& other) { return other.pid != each.pid && has_state(other); };
+    std::vector<JobOnHosts::Process> found;
+    for (const JobOnHosts::Process& each : all) {
+      const auto remains = [&](const auto& other) { return other.pid != each.pid && has_state(other); };
       const bool is_hit = fault == Fault::Spare ? !is_member(each) : is_member(each);
-      if (is_hit && std::any_of(all.begin(), all.end(), remains)) found.push_back(each.pid);
+      if (is_hit && std::any_of(all.begin(), all.end(), remains)) found.push_back(each);
+    }
+    return found;
+  }
+
+  // The hosts that a fault may hit: each has members, and another one has the training's state. One of two hosts would
+  // end if the other one, which serves the rendezvous, were cut off.
+  std::vector<int> target_hosts(Fault fault) const {
+    const auto all = job_.processes();
+    const auto is_there = [&](int host) {
+      return std::any_of(all.begin(), all.end(),
+                         [&](const auto& each) { return each.host == host && has_state(each); });
+    };
+    std::vector<int> found;
+    const std::vector<int> running = job_.running_hosts();
+    for (const int host : running) {
+      if (fault == Fault::Cut && running.size() < 3 && job_.serves_rendezvous(host)) continue;
+      const auto remains = [&](const auto& other) { return other.host != host && has_state(other); };
+      if (is_there(host) && std::any_of(all.begin(), all.end(), remains)) found.push_back(host);
     }
     return found;
   }
@@ -125,41 +159,93 @@ class Disturber {
   // @return  false if there was nothing to hit
   bool disturb() {
     const Fault fault = run_.kinds[below(run_.kinds.size())];
-    const std::vector<pid_t> pids = targets(fault);
-    if (pids.empty()) return false;
-    const pid_t pid = pids[below(pids.size())];
+    return is_of_hosts(fault) ? disturb_host(fault) : disturb_process(fault);
+  }
+
+  bool disturb_process(Fault fault) {
+    const auto processes = targets(fault);
+    if (processes.empty()) return false;
+    const JobOnHosts::Process& hit = processes[below(processes.size())];
     const bool is_killed = fault == Fault::Kill || fault == Fault::Spare;
-    if (fault != Fault::Pause) hit_.insert(pid);
-    if (!job_.send(pid, is_killed ? SIGKILL : SIGSTOP)) return false;
+    if (fault != Fault::Pause) hit_.insert(hit.pid);
+    if (!job_.send(hit, is_killed ? SIGKILL : SIGSTOP)) return false;
     ++counts_.faults[fault];
+    if (fault == Fault::Kill || fault == Fault::Stop) open(fault);
     if (fault == Fault::Pause) {
       pass(milliseconds(1 + below(kLongestPauseMs)));
-      job_.send(pid, SIGCONT);
+      job_.send(hit, SIGCONT);
     }
+    // A member of its own host ends it. If none is there, it finds out when it wakes up.
     if (fault == Fault::Stop) {
-      while (job_.send(pid, 0) && look()) {
+      while (job_.send(hit, 0) && look()) {
+        if (run_.job.hosts != nullptr && !open_fault_) job_.send(hit, SIGCONT);
       }
+    }
+    return true;
+  }
+
+  bool disturb_host(Fault fault) {
+    const std::vector<int> hosts = target_hosts(fault);
+    if (hosts.empty()) return false;
+    const int host = hosts[below(hosts.size())];
+    if (fault == Fault::Host) {
+      job_.lose(host);
+      ++counts_.faults[fault];
+      open(fault);
+      if (until_recovered()) job_.add_host();
+      return true;
+    }
+    const milliseconds blink(1 + below(kLongestPauseMs));
+    if (fault == Fault::Cut) {
+      // Hosts that are silent at the same time would be taken for the part that continues.
+      if (!pass(std::max(milliseconds(0), std::chrono::ceil<milliseconds>(no_cut_before_ - Clock::now())))) return true;
+      for (const auto& each : job_.processes()) {
+        if (each.host == host) hit_.insert(each.pid);
+      }
+      open(fault);
+    }
+    cut_off_ = host;
+    job_.set_link(host, false);
+    ++counts_.faults[fault];
+    fault == Fault::Cut ? until_recovered() : pass(blink);
+    job_.set_link(host, true);
+    cut_off_ = -1;
+    no_cut_before_ = Clock::now() + 3 * run_.timeout;
+    return true;
+  }
+
+  void open(Fault fault) {
+    if (!open_fault_) open_fault_.emplace(fault, Clock::now());
+  }
+
+  // @return  false if the run has ended
+  bool until_recovered() {
+    while (open_fault_) {
+      if (!look()) return false;
     }
     return true;
   }
 
   void finish() {
     ++counts_.runs;
-    const ExitStatus status = stands_still_ ? ExitStatus{} : job_.status();
-    if (!stands_still_ && status.success()) return;
+    if (!stands_still_ && !job_.failure()) return;
     ++counts_.failed;
     if (!counts_.problem.empty()) return;
     counts_.problem = stands_still_ ? fmt::format("a run gave no sign of life for {} s", run_.patience.count() / 1000)
-                                    : fmt::format("a run failed: {}", status.describe());
+                                    : fmt::format("a run failed: {}", *job_.failure());
   }
 
   const DisturbedRun& run_;
   std::mt19937_64& random_;
   ChaosCounts& counts_;
-  LaunchedJob job_;
+  JobOnHosts job_;
   const int restarts_before_;
   std::map<pid_t, int> joined_;  // with the number of changes of the metrics since
   std::set<pid_t> hit_;
+  std::optional<std::pair<Fault, Clock::time_point>> open_fault_;  // the first one that was not recovered from
+  int cut_off_ = -1;                                               // a host
+  Clock::time_point no_cut_before_{};
+  bool has_begun_ = false;
   std::uintmax_t metrics_size_ = 0;
   Clock::time_point sign_of_life_ = Clock::now();
   bool stands_still_ = false;

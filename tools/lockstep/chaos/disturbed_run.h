@@ -1,4 +1,4 @@
-// One training under `lockstep run`, and what is done to its ranks meanwhile.
+// One training under `lockstep run`, and what is done to its ranks and hosts meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/lockstep/chaos/launched_job.h"
+#include "tools/lockstep/chaos/job_on_hosts.h"
 
 namespace lockstep {
 
@@ -20,18 +20,28 @@ enum class Fault {
   Spare,  ///< a process that waits for, or takes, a lost rank's place gets SIGKILL
   Pause,  ///< a rank is stopped for less than the timeout of collectives
   Stop,   ///< a rank is stopped until the others have given it up
+  Host,   ///< a host's launcher gets SIGKILL, and with it its ranks; later one starts on another host
+  Blink,  ///< a host's link is down for less than the timeout
+  Cut,    ///< a host's link is down until the others have given it up
 };
+
+/// Whether the others notice a fault only by a timeout.
+inline bool is_silent(Fault fault) { return fault == Fault::Stop || fault == Fault::Cut; }
+/// Whether a fault needs a job of several hosts.
+inline bool is_of_hosts(Fault fault) { return fault == Fault::Host || fault == Fault::Blink || fault == Fault::Cut; }
 
 /// Counts and waits of one run, or the sums of several.
 struct ChaosCounts {
   std::map<Fault, int> faults;
   int runs = 0;
-  int failed = 0;                      ///< runs that failed or stood still
-  int restarts = 0;                    ///< of all ranks
-  int unexplained = 0;                 ///< ranks that ended by themselves and were lost
-  std::vector<double> waited_ms;       ///< of each recovery: from the first rank's notice of a loss until it continued
-  std::deque<std::string> last_lines;  ///< of the log
-  std::string problem;                 ///< of the first failed run; empty: none
+  int failed = 0;                     ///< runs that failed or stood still
+  int restarts = 0;                   ///< of all ranks
+  int unexplained = 0;                ///< ranks that ended by themselves and were lost
+  std::vector<double> waited_ms;      ///< of each recovery: from the first rank's notice of a loss until it continued
+  std::vector<double> after_loss_ms;  ///< from a fault that ends connections until the survivors continued
+  std::vector<double> after_silence_ms;  ///< from a fault that only a timeout shows
+  std::deque<std::string> last_lines;    ///< of the log
+  std::string problem;                   ///< of the first failed run; empty: none
 
   int all_faults() const;
   /// Faults that did not end in a restart of all ranks, or in a failure.
@@ -39,13 +49,13 @@ struct ChaosCounts {
 };
 
 struct DisturbedRun {
-  std::vector<std::string> words;  ///< the launcher's command line
-  std::string log;                 ///< path of a new file
-  std::string metrics;             ///< path of the file that grows with the training's steps
-  int ranks = 0;
-  int faults = 0;  ///< at most; 0: undisturbed
+  JobCommand job;
+  std::string metrics;  ///< path of the file that grows with the training's steps
+  int ranks = 0;        ///< of all hosts
+  int faults = 0;       ///< at most; 0: undisturbed
   std::vector<Fault> kinds;
   std::chrono::milliseconds interval{};  ///< mean time between faults
+  std::chrono::milliseconds timeout{};   ///< after which silent hosts, and ranks, are given up
   std::chrono::milliseconds patience{};  ///< without any sign of life, after which the run is ended
   std::function<void(const ChaosCounts&)> on_fault;
 };

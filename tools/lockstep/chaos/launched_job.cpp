@@ -1,7 +1,6 @@
 #include "tools/lockstep/chaos/launched_job.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -72,11 +71,6 @@ LaunchedJob::~LaunchedJob() {
   if (launcher_.pid <= 0) return;
   ::kill(launcher_.pid, SIGKILL);
   ::waitpid(launcher_.pid, nullptr, 0);
-}
-
-bool LaunchedJob::ends_within(std::chrono::milliseconds time) {
-  pollfd ended{launcher_.pidfd.get(), POLLIN, 0};
-  return ::poll(&ended, 1, static_cast<int>(time.count())) == 1;
 }
 
 ExitStatus LaunchedJob::status() {

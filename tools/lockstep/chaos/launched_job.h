@@ -1,9 +1,8 @@
-// A job of `lockstep run` as somebody sees it who may only look at its processes, its log, and send signals.
+// A launcher of `lockstep run` as somebody sees it who may only look at its processes, its log, and send signals.
 #pragma once
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,9 +30,9 @@ class LaunchedJob {
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
 
-  /// Waits until the launcher has ended. @return  false if it has not within `time`
-  bool ends_within(std::chrono::milliseconds time);
-  /// How it ended. Call it once, after `ends_within` returned true.
+  /// Readable once the launcher has ended.
+  int ended_fd() const { return launcher_.pidfd.get(); }
+  /// How it ended. Waits for it. Call it once.
   ExitStatus status();
   /// Ranks, spares and successors that run: children of the launcher alone.
   std::vector<ChildOfLauncher> processes() const;

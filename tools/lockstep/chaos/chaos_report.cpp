@@ -1,0 +1,80 @@
+#include "tools/lockstep/chaos/chaos_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+const std::vector<std::pair<std::string, Fault>> kKinds{
+    {"kill", Fault::Kill}, {"spare", Fault::Spare}, {"pause", Fault::Pause}, {"stop", Fault::Stop},
+    {"host", Fault::Host}, {"blink", Fault::Blink}, {"cut", Fault::Cut}};
+
+// The nearest-rank percentile of sorted values.
+double percentile(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+void print_waits(const std::string& name, std::vector<double> waits_ms, const std::string& since) {
+  if (waits_ms.empty()) return;
+  std::sort(waits_ms.begin(), waits_ms.end());
+  fmt::print("{:<13}median {:.3f} s, p99 {:.3f} s, longest {:.3f} s in {} recoveries, {}\n", name,
+             percentile(waits_ms, 0.5) / 1000, percentile(waits_ms, 0.99) / 1000, waits_ms.back() / 1000,
+             waits_ms.size(), since);
+}
+
+void print_faults(const ChaosResult& result) {
+  const ChaosCounts& counts = result.counts;
+  std::vector<std::string> by_kind;
+  for (const auto& [name, fault] : kKinds) {
+    if (counts.faults.count(fault) > 0) by_kind.push_back(fmt::format("{} {}", name, counts.faults.at(fault)));
+  }
+  const std::string where =
+      result.hosts == 0 ? "" : fmt::format(" of {} host{}", result.hosts, result.hosts == 1 ? "" : "s");
+  fmt::print("faults       {} in {} training{} on {} ranks{}, seed {}: {}\n", counts.all_faults(), counts.runs,
+             counts.runs == 1 ? "" : "s", result.ranks, where, result.seed, fmt::join(by_kind, ", "));
+  fmt::print("survived     {} without a restart of all ranks\n", counts.survived());
+  if (counts.waited_ms.empty()) fmt::print("waited       no rank logged a recovery\n");
+  print_waits("waited", counts.waited_ms, "from a rank's notice");
+  print_waits("", counts.after_loss_ms, "from a kill");
+  print_waits("", counts.after_silence_ms, "from a stop or a cut, the timeout included");
+}
+
+void print_trouble(const ChaosResult& result) {
+  const ChaosCounts& counts = result.counts;
+  if (!counts.problem.empty()) fmt::print("FAILED       {}\n", counts.problem);
+  if (counts.restarts > 0) fmt::print("FAILED       restarts of all ranks: {}\n", counts.restarts);
+  if (counts.unexplained > 0) {
+    fmt::print("FAILED       ranks that nobody had hit, and that ended: {}\n", counts.unexplained);
+  }
+  for (const std::string& path : result.differs) fmt::print("FAILED       {} differs\n", path);
+  fmt::print("the last lines of the log:\n{}\n", fmt::join(counts.last_lines, "\n"));
+}
+
+}  // namespace
+
+std::optional<Fault> fault_of(const std::string& name) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == name; });
+  return found == kKinds.end() ? std::nullopt : std::optional<Fault>(found->second);
+}
+
+int print_chaos_report(const ChaosResult& result) {
+  print_faults(result);
+  const bool are_equal = result.differs.empty() && !result.found.empty() && result.counts.failed == 0;
+  fmt::print("lost         {}\n", are_equal ? "0 steps, 0 samples: the weights have the same bits" : "unknown");
+  fmt::print("weights      {}\nundisturbed  {}\n", result.found.empty() ? "none" : result.found,
+             result.expected.at("model.safetensors"));
+  if (are_equal && result.expected.size() > 1) {
+    fmt::print("checkpoints  {} more files equal, in each training\n", result.expected.size() - 1);
+  }
+  if (are_equal && result.counts.survived() == result.counts.all_faults()) return 0;
+  print_trouble(result);
+  return 1;
+}
+
+}  // namespace lockstep

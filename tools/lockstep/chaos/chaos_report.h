@@ -1,0 +1,30 @@
+// What `lockstep chaos` prints at its end.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/lockstep/chaos/disturbed_run.h"
+
+namespace lockstep {
+
+/// The fault of a name, as --kinds has it; nothing if there is none.
+std::optional<Fault> fault_of(const std::string& name);
+
+struct ChaosResult {
+  int ranks = 0;
+  int hosts = 0;  ///< 0: this machine alone
+  std::uint64_t seed = 0;
+  ChaosCounts counts;
+  std::map<std::string, std::string> expected;  ///< digests of the undisturbed training's files, by path
+  std::string found;                            ///< of the last disturbed training's weights; empty: none
+  std::vector<std::string> differs;             ///< files that the disturbed training wrote otherwise
+};
+
+/// @return  the exit code: 0 if all weights are equal and no fault made all ranks start again
+int print_chaos_report(const ChaosResult& result);
+
+}  // namespace lockstep
