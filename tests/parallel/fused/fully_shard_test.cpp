@@ -132,6 +132,26 @@ TEST(FullyShardUnits, AreWhatTheOptionsName) {
   });
 }
 
+// Layers of such a model have names of their own, as most C++ modules have.
+TEST(FullyShardUnits, AreMissedInTheLogIfThereAreNone) {
+  for (const char* engine : {"tcp", "thread"}) {
+    for (const bool names_units : {false, true}) {
+      ::testing::internal::CaptureStderr();
+      fuse_ranks(engine, 2, [&](const Group& group) {
+        StackedNet model;
+        SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+        FullyShardOptions options = fully_shard_on(group);
+        if (names_units) options.unit_types = {"Linear"};
+        auto fsdp = fully_shard(model, optimizer, options);
+        fsdp.ddp().unfuse();
+      });
+      const std::string log = ::testing::internal::GetCapturedStderr();
+      const bool has_shards = std::string(engine) == "tcp";
+      EXPECT_EQ(log.find("no submodule is a unit") != std::string::npos, has_shards && !names_units) << log;
+    }
+  }
+}
+
 TEST(FullyShardPrecision, ComputesAndAnswersInTheTypesOfThePolicy) {
   run_ranks_as_threads(2, [](const Membership& membership) {
     const Group group = make_communicator("tcp", membership);

@@ -21,6 +21,13 @@
 namespace lockstep {
 namespace {
 
+void warn_of_one_unit() {
+  log_warning(
+      "fuse: no submodule is a unit, so all weights are gathered together, and each rank holds all of them in forward "
+      "and backward. Name the layers by units, unit_types or unit_min_params; without these, numbered submodules are "
+      "units (\"layers.0\"), and the module has none");
+}
+
 bool is_in_backward() { return torch::autograd::get_current_graph_task_exec_info() != nullptr; }
 
 }  // namespace
@@ -47,6 +54,7 @@ ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string
   }
   for (std::size_t index = 0; index < buckets_.size(); ++index) share_out(index);
   peak_bytes_ = bytes_;
+  if (units.empty() && communicator_->rank() == 0) warn_of_one_unit();
 }
 
 std::unique_ptr<WatchedMemory> ShardedWeights::make_memory(std::size_t index, bool for_host) {
