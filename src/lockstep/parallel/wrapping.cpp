@@ -10,6 +10,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
+#include "lockstep/parallel/deferred/deferred_parameters.h"
+#include "lockstep/parallel/fused/weights/read_watch.h"
 
 namespace lockstep {
 namespace {
@@ -84,6 +86,12 @@ void check_trainable(const Communicator& communicator, const std::vector<NamedTe
   const std::string where = communicator.membership().where() + ", DistributedDataParallel";
   bool any = false;
   for (const auto& entry : parameters) {
+    if (is_watched(entry.tensor) && !DeferredParameters::all().find(entry.tensor)) {
+      throw Error(fmt::format("parameter \"{}\" is shared out among ranks by an earlier wrapper (stage 3)", entry.name),
+                  where,
+                  "wrap a model once: fully_shard takes all of it, and its options name the units; or call unfuse() of "
+                  "the earlier DistributedDataParallel on every rank first");
+    }
     if (entry.tensor.device() != communicator.device()) {
       throw Error(fmt::format("parameter \"{}\" is on {}, but engine {} of this rank works on {}", entry.name,
                               entry.tensor.device().str(), communicator.engine(), communicator.device().str()),

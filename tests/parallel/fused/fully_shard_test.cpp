@@ -274,6 +274,13 @@ TEST(FullyShardErrors, NameWhatIsWrong) {
         }),
         "units with ShardGradOp");
     has(error_with([](FullyShardOptions&) {}, true), "nothing can be shared out");
+    StackedNet model;
+    SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+    auto fsdp = fully_shard(model, optimizer, fully_shard_on(group));
+    has(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)); }),
+        "parameter \"one.weight\" is shared out among ranks by an earlier wrapper");
+    fsdp.ddp().unfuse();
+    EXPECT_EQ(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)).ddp().unfuse(); }), "no error");
     group->barrier();
   });
 }
