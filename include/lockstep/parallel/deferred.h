@@ -36,8 +36,9 @@ class [[nodiscard]] Deferring {
 ///
 /// Deferred are parameters of 64 KiB and more on the CPU that are registered before they are filled, as LibTorch's
 /// layers do; others are in memory as ever. A weight takes memory for a moment while random numbers for it are drawn,
-/// which happens twice. What fills weights past LibTorch's operations, by `data_ptr`, must not write zeros alone.
-/// A weight that reads another tensor (`copy_`) keeps that tensor, which must not change until it was made.
+/// which happens twice. What fills weights past LibTorch's operations, by `data_ptr`, must write all of a weight, and
+/// not zeros alone: what it leaves out is zero. A weight that reads another tensor (`copy_`) keeps that tensor, which
+/// must not change until it was made.
 ///
 /// @param make  returns the model, a module holder or a shared_ptr; called once
 /// @throws Error  if `make` calls it again; what `make` throws

@@ -97,8 +97,9 @@ std::int64_t first_element(const WatchedMemory::Range& range, const at::Tensor& 
 
 [[noreturn]] void refuse_orphan() {
   throw Error(
-      "a weight was read whose elements are shared out among ranks: by data(), before an operation had read the weight "
-      "itself; or after its DistributedDataParallel, optimizer or parameter was gone",
+      "a weight was read whose elements are shared out among ranks, or that deferred() has left to be made: by data(), "
+      "before an operation had read the weight itself; or after its DistributedDataParallel, optimizer or parameter "
+      "was gone",
       "fused optimizer of stage 3",
       "write detach() in place of data(), and keep neither beyond the forward that made it; call unfuse() before the "
       "DistributedDataParallel or the optimizer is destroyed, or unshard() before the Trainer is: every rank then has "
