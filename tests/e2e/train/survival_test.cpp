@@ -4,10 +4,12 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -134,6 +136,59 @@ TEST(Survival, TheOtherRankContinuesWhicheverIsKilled) {
     const std::string state = read_file(folder / "out/trainer_state.json");
     EXPECT_NE(state.find("\"is_local_process_zero\": true"), std::string::npos) << state;
   }
+}
+
+// The files of memory that some process of the host has mapped or holds, which a launcher made.
+std::set<std::string> job_memories() {
+  std::set<std::string> found;
+  std::error_code ignored;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
+    std::ifstream maps(process.path() / "maps");
+    for (std::string line; std::getline(maps, line);) {
+      std::istringstream words(line);
+      std::string place, rights, offset, device, inode, path;
+      words >> place >> rights >> offset >> device >> inode >> path;
+      if (path == "/memfd:lockstep-job") found.insert(inode);
+    }
+  }
+  return found;
+}
+
+// Those that were stopped first cannot survive each other.
+void kill_all_ranks(const RunningProgram& program, int ranks) {
+  for (const int signal : {SIGSTOP, SIGKILL}) {
+    for (int rank = 0; rank < ranks; ++rank) kill_rank(program, rank, signal);
+  }
+}
+
+TEST(Survival, AllRanksAreKilledAndContinueFromTheLaunchersMemory) {
+  const std::set<std::string> before = job_memories();
+  const TemporaryFolder folder;
+  RunningProgram program(job(3, folder / "out", {"--max-restarts", "1"}, kSurvive));
+  ASSERT_TRUE(wait_for_step(program, 5)) << program.out() << program.err();
+  kill_all_ranks(program, 3);
+  expect_undisturbed(program, folder / "out");
+  EXPECT_NE(program.err().find("the launcher still has the training's state in memory"), std::string::npos)
+      << program.err();
+  EXPECT_NE(program.err().find("the training continues from the launcher's memory, after update "), std::string::npos)
+      << program.err();
+  std::size_t logged = 0;
+  for (std::size_t at = 0; (at = program.out().find("{'loss'", at)) != std::string::npos; ++at) ++logged;
+  EXPECT_LE(logged, kSteps + 2U) << "updates were made twice\n" << program.out();
+  EXPECT_TRUE(job_memories() == before) << "memory of the job is left";
+}
+
+TEST(Survival, MemoryGoesWithAKilledLauncher) {
+  const std::set<std::string> before = job_memories();
+  const TemporaryFolder folder;
+  RunningProgram program(job(2, folder / "out", {}, kSurvive, kManySteps));
+  ASSERT_TRUE(wait_for_step(program, 2)) << program.out() << program.err();
+  EXPECT_FALSE(job_memories() == before);
+  ::kill(program.pid(), SIGKILL);
+  program.wait(in_time());
+  const Deadline deadline = in_time();
+  while (job_memories() != before && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(job_memories() == before) << "memory of the job is left";
 }
 
 TEST(Survival, FourBecomeThreeAndASpareMakesThemFourAgain) {
