@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <random>
-#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -138,20 +137,29 @@ TEST(Survival, TheOtherRankContinuesWhicheverIsKilled) {
   }
 }
 
-// The files of memory that some process of the host has mapped or holds, which a launcher made.
-std::set<std::string> job_memories() {
-  std::set<std::string> found;
+// The inode of the memory that a launcher has made for its job, which this process of it has mapped; empty: none.
+std::string job_memory_of(const std::filesystem::path& process) {
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string place, rights, offset, device, inode, path;
+    words >> place >> rights >> offset >> device >> inode >> path;
+    if (path == "/memfd:lockstep-job") return inode;
+  }
+  return "";
+}
+
+std::string job_memory_of_rank(const RunningProgram& program, int rank) {
+  const auto pid = process_of(program.pid(), rank);
+  return pid ? job_memory_of("/proc/" + std::to_string(*pid)) : "";
+}
+
+bool is_mapped(const std::string& memory) {
   std::error_code ignored;
   for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
-    std::ifstream maps(process.path() / "maps");
-    for (std::string line; std::getline(maps, line);) {
-      std::istringstream words(line);
-      std::string place, rights, offset, device, inode, path;
-      words >> place >> rights >> offset >> device >> inode >> path;
-      if (path == "/memfd:lockstep-job") found.insert(inode);
-    }
+    if (job_memory_of(process.path()) == memory) return true;
   }
-  return found;
+  return false;
 }
 
 // Those that were stopped first cannot survive each other.
@@ -162,10 +170,11 @@ void kill_all_ranks(const RunningProgram& program, int ranks) {
 }
 
 TEST(Survival, AllRanksAreKilledAndContinueFromTheLaunchersMemory) {
-  const std::set<std::string> before = job_memories();
   const TemporaryFolder folder;
   RunningProgram program(job(3, folder / "out", {"--max-restarts", "1"}, kSurvive));
   ASSERT_TRUE(wait_for_step(program, 5)) << program.out() << program.err();
+  const std::string memory = job_memory_of_rank(program, 1);
+  EXPECT_NE(memory, "");
   kill_all_ranks(program, 3);
   expect_undisturbed(program, folder / "out");
   EXPECT_NE(program.err().find("the launcher still has the training's state in memory"), std::string::npos)
@@ -175,20 +184,20 @@ TEST(Survival, AllRanksAreKilledAndContinueFromTheLaunchersMemory) {
   std::size_t logged = 0;
   for (std::size_t at = 0; (at = program.out().find("{'loss'", at)) != std::string::npos; ++at) ++logged;
   EXPECT_LE(logged, kSteps + 2U) << "updates were made twice\n" << program.out();
-  EXPECT_TRUE(job_memories() == before) << "memory of the job is left";
+  EXPECT_FALSE(is_mapped(memory)) << "memory of the job is left";
 }
 
 TEST(Survival, MemoryGoesWithAKilledLauncher) {
-  const std::set<std::string> before = job_memories();
   const TemporaryFolder folder;
   RunningProgram program(job(2, folder / "out", {}, kSurvive, kManySteps));
   ASSERT_TRUE(wait_for_step(program, 2)) << program.out() << program.err();
-  EXPECT_FALSE(job_memories() == before);
+  const std::string memory = job_memory_of_rank(program, 1);
+  EXPECT_NE(memory, "");
   ::kill(program.pid(), SIGKILL);
   program.wait(in_time());
   const Deadline deadline = in_time();
-  while (job_memories() != before && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_TRUE(job_memories() == before) << "memory of the job is left";
+  while (is_mapped(memory) && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(is_mapped(memory)) << "memory of the job is left";
 }
 
 TEST(Survival, FourBecomeThreeAndASpareMakesThemFourAgain) {
