@@ -73,14 +73,14 @@ TrainOutput TrainingSession::run() {
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
   const bool has_place = !is_new_ && memory_ && finds_place();
+  // Whoever looks there later must not find an older training than the one that begins now.
+  if (!is_new_ && !has_place && rescue_) rescue_->forget_memory();
   std::optional<std::string> fused = has_place ? std::nullopt : share_before_resuming();
   if (!is_new_ && !has_place) checkpoints_.resume();
   if (!checkpoints_.taken_up().empty() && context_.state.global_step >= parts_.plan.max_steps) return end_at_once();
   context_.flow = std::make_shared<DefaultFlowCallback>(parts_.plan);
   model_->set_training(true);
-  if (has_place) {
-    continue_from_memory();
-  } else if (!is_new_) {
+  if (!is_new_ && !has_place) {
     print_advice(fused ? *fused : make_engine(false));
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
@@ -88,6 +88,7 @@ TrainOutput TrainingSession::run() {
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
   try {
+    if (has_place) continue_from_memory();
     run_stages();
   } catch (...) {
     note_failure(std::current_exception());
