@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/mix_bits.h"
 #include "lockstep/train/survival/exact_number.h"
 
 namespace lockstep {
@@ -26,12 +27,25 @@ std::map<std::string, double> exact_values(const nlohmann::json& json) {
   return values;
 }
 
+// 128 bits: two trainings that a program may mean differ in it.
+std::string digest_of(const std::string& text) {
+  std::uint64_t first = text.size(), second = ~first;
+  for (const char each : text) {
+    first = mix_bits(first + static_cast<std::uint8_t>(each) + 1);
+    second = mix_bits(second ^ first);
+  }
+  return fmt::format("{:016x}{:016x}", first, second);
+}
+
 // A record's text: the place as a line of JSON, and a line for each entry of the history.
 nlohmann::json first_line(const std::string& text) {
   return nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
 }
 
 }  // namespace
+
+TrainingMemory::TrainingMemory(std::shared_ptr<JobMemoryMap> job, const std::string& purpose)
+    : job_(std::move(job)), purpose_(digest_of(purpose)) {}
 
 void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step) {
   if (!job_ || is_too_large_) return;

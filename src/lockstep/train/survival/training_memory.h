@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/trainer_state.h"
@@ -21,8 +20,7 @@ namespace lockstep {
 class TrainingMemory {
  public:
   /// @param job  null: nothing is kept. @param purpose  what the training is; another one cannot continue it
-  TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose)
-      : job_(std::move(job)), purpose_(std::move(purpose)) {}
+  TrainingMemory(std::shared_ptr<JobMemoryMap> job, const std::string& purpose);
 
   /// The training before an update.
   struct Place {
@@ -59,7 +57,7 @@ class TrainingMemory {
 
  private:
   std::shared_ptr<JobMemoryMap> job_;
-  std::string purpose_;
+  const std::string purpose_;        // its digest: it is written before each update
   std::string history_text_;         // of the first entries
   std::size_t written_entries_ = 0;  // their number
   bool is_too_large_ = false;        // the log says so
