@@ -26,7 +26,6 @@
 #include "lockstep/launch/ranks/failure_report.h"
 #include "lockstep/launch/written_trace.h"
 #include "lockstep/net/secret.h"
-#include "lockstep/net/worlds/job_memory.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/start_variables.h"
 
@@ -49,7 +48,7 @@ std::string make_job_mark() {
 }
 
 std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes, const Agreement& agreement,
-                                 const std::string& mark, int memory) {
+                                 const std::string& mark) {
   std::vector<RankPlace> places;
   for (int local_rank = 0; local_rank < plan.local_ranks; ++local_rank) {
     RankPlace place;
@@ -74,7 +73,6 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
     place.trace_file = plan.trace_file;
     place.trace_steps = plan.trace_steps;
     place.job_mark = mark;
-    place.memory = memory;
     places.push_back(place);
   }
   return places;
@@ -141,8 +139,7 @@ int run_job(const LaunchPlan& plan) {
   Console out(loop, STDOUT_FILENO);
   Console err(loop, STDERR_FILENO);
   SpareRanks spares(loop, guard);
-  const UniqueFd memory = make_job_memory();
-  const LauncherParts parts{plan, loop, out, err, folder, guard, spares, memory.get()};
+  const LauncherParts parts{plan, loop, out, err, folder, guard, spares};
   if (plan.log_dir.empty() && !folder.log_path().empty())
     err.write("lockstep run: logs in " + folder.log_path() + "\n");
   const std::unique_ptr<NodeGroup> nodes = [&] {
@@ -156,7 +153,7 @@ int run_job(const LaunchPlan& plan) {
     const Agreement agreement = agree(*nodes);
     if (is_first) show_summary(err, plan, agreement);
     Attempt ranks(parts, *nodes, signals);
-    start(ranks, *nodes, signals, places_of(plan, *nodes, agreement, mark, memory.get()));
+    start(ranks, *nodes, signals, places_of(plan, *nodes, agreement, mark));
     ranks.run();
     ranks.clean_up();
     const Deadline shown = Deadline::after(std::chrono::seconds(5));

@@ -116,7 +116,7 @@ class ElasticSteps::Progress {
       meet();
       is_made_ = true;
     };
-    rescue_.emplace(optimizer, std::move(ranks), RescueMemory{JobMemoryMap::of_rank(), false});
+    rescue_.emplace(optimizer, std::move(ranks));
   }
 
   void meet() {
