@@ -211,13 +211,6 @@ bool Launcher::all_ended() const {
   return living().empty() || (is_frozen && !a_member_runs());
 }
 
-// Whether each rank of the start survives the loss of others, if it lives.
-bool Launcher::has_begun() const {
-  return std::none_of(children_.begin(), children_.end(), [](const Child& child) {
-    return child.process->lives() && child.rank->was_member() && !child.rank->has_begun();
-  });
-}
-
 bool Launcher::has_state(const Child& child) const {
   return runs(child) && child.rank->was_member() && child.rank->has_state();
 }

@@ -29,7 +29,7 @@ class Launcher {
   /// The host that serves the store is cut off for good. The others must be more than half of the hosts.
   void cut_server_off();
   bool may_cut_server_off() const { return may_lose_server() && living_hosts() >= 3; }
-  bool may_lose_server() const { return !is_moving_ && living_hosts() >= 2 && has_begun(); }
+  bool may_lose_server() const { return !is_moving_ && living_hosts() >= 2; }
   /// Processes that run, by their numbers.
   std::vector<int> living() const;
   Process& process(int number) { return *children_.at(static_cast<std::size_t>(number)).process; }
@@ -60,7 +60,6 @@ class Launcher {
   void lose_host(int host);
   void take_over();
   bool has_state(const Child& child) const;
-  bool has_begun() const;
   void check_end(const Child& child);
   void end_those_at_the_door();
   bool a_member_runs() const;

@@ -56,7 +56,7 @@ MUTANTS = [
      "if (!told[i]) missing"),
     ("who is let in is not awaited in a new store", AGREEMENT,
      'if (era_ > 0) store_->set(here_key(self_.global_rank), "");', ""),
-    ("who was given up in a lost store counts so in the next one", AGREEMENT, "given_up_.clear();", ""),
+    ("who was given up before counts so in a new store", AGREEMENT, "given_up_.clear();", ""),
     ("the oldest world counts in a new store", WORLD, "std::max_element(known.begin()",
      "std::min_element(known.begin()"),
     ("who is not there is in the first world of a new store", WORLD, "if (here.count(peer.global_rank) != 0) ", ""),

@@ -39,9 +39,8 @@ void Rank::run() {
       member_.join();
       was_member_ = true;
     } else {
-      connect(member_.world());
+      begin();
     }
-    has_begun_ = true;
     train();
     is_done_ = true;
     check_promptness();
@@ -104,6 +103,17 @@ void Rank::try_to_enter() {
     store_->enter(self());
   } catch (const StoreLostError& error) {
     job_.simulation.note([&] { return process_.name() + " cannot enter: " + error.what(); });
+  }
+}
+
+// Faults may hit the first connection, too.
+void Rank::begin() {
+  try {
+    connect(member_.world());
+  } catch (const Killed&) {
+    throw;
+  } catch (...) {
+    member_.recover(std::current_exception());
   }
 }
 

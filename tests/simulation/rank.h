@@ -28,8 +28,6 @@ class Rank : private WorldLinks {
   const Peer& self() const { return member_.self(); }
   SimulatedStore& store() { return *store_; }
   bool was_member() const { return was_member_; }
-  /// It has been connected to others: from then on it survives their loss.
-  bool has_begun() const { return has_begun_; }
   /// It has the training's result.
   bool is_done() const { return is_done_; }
   /// It has left the others in order.
@@ -57,6 +55,7 @@ class Rank : private WorldLinks {
   void end_process(int pid) override { killer_(pid); }
 
   void try_to_enter();
+  void begin();
   void train();
   void check_promptness();
   void check_world(const RankWorld& world);
@@ -85,7 +84,6 @@ class Rank : private WorldLinks {
   std::int64_t position_ = 0;
   std::uint64_t state_ = 0;
   bool was_member_ = false;
-  bool has_begun_ = false;
   bool was_overtaken_ = false;
   bool is_done_ = false;
   bool has_finished_ = false;

@@ -30,7 +30,7 @@ class ElasticGroup : private WorldLinks {
   /// Enters the job in a process that takes a lost rank's place. `join` makes it a member. @param timeout  of
   /// collectives
   ElasticGroup(std::string engine, std::chrono::milliseconds timeout);
-  ~ElasticGroup();
+  ~ElasticGroup() override;
   ElasticGroup(const ElasticGroup&) = delete;
   ElasticGroup& operator=(const ElasticGroup&) = delete;
 
