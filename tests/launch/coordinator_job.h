@@ -85,6 +85,7 @@ class CoordinatorJob {
     report.text = text;
     report.blames_a_peer = blames;
     report.generation = generation;
+    if (kind == Report::NeedsRank) report.request = ++requests_[host];
     take(report);
   }
   void pass(std::chrono::milliseconds time) {
@@ -148,6 +149,7 @@ class CoordinatorJob {
   std::map<std::string, HostOrder> last_;
   std::map<std::string, std::string> notes_;
   std::vector<int> lost_members_;
+  std::map<std::string, int> requests_;  // of hosts, for processes
   std::string slow_;
 };
 

@@ -159,6 +159,23 @@ TEST(CoordinatorTakeover, GrantsWhatTheLostHostDidNotGrant) {
   EXPECT_EQ(job.last("b").member, -1) << "no restart is left";
 }
 
+// What could not be sent to the lost host is sent to the next one, after the report that counts it.
+TEST(CoordinatorTakeover, GrantsEachRequestOnce) {
+  CoordinatorJob job = taken_over(2, 1, 9);
+  HostReport::Ranks asks = ranks_of({1}, 3);
+  asks.requests = asks.asked = 1;
+  job.resume_surviving("a", 4, asks);
+  job.say("a", Report::NeedsRank);  // number 1 again
+  job.say("a", Report::NeedsRank);  // while b is awaited
+  job.resume_surviving("b", 4, asks);
+  EXPECT_EQ(job.last("a").member, 4) << "two were asked for";
+  EXPECT_EQ(job.last("b").member, 5);
+  job.say("b", Report::NeedsRank);  // number 1 again
+  EXPECT_EQ(job.last("b").member, 5);
+  job.say("b", Report::NeedsRank);
+  EXPECT_EQ(job.last("b").member, 6);
+}
+
 TEST(CoordinatorTakeover, CountsHowOftenTheStoreHasMoved) {
   CoordinatorJob job = taken_over(2, 1);
   job.resume_surviving("a", 4, ranks_of({1}, 3));

@@ -31,7 +31,7 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   resumed.runs = true;
   resumed.restarts = 3;
   resumed.entry.standby = "tcp:10.0.0.2:1234";
-  resumed.ranks = {2, true, true, true, 9, 1, {3, 8}};
+  resumed.ranks = {2, true, true, true, 9, 4, 1, {3, 8}};
   const HostReport back = parse_report(to_text(resumed));
   EXPECT_TRUE(back.runs);
   EXPECT_EQ(back.restarts, 3);
@@ -39,9 +39,14 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   EXPECT_EQ(back.ranks.era, 2);
   EXPECT_TRUE(back.ranks.survive && back.ranks.bereft && back.ranks.succeeded);
   EXPECT_EQ(back.ranks.next_member, 9);
+  EXPECT_EQ(back.ranks.requests, 4);
   EXPECT_EQ(back.ranks.asked, 1);
   EXPECT_EQ(back.ranks.members, (std::vector<int>{3, 8}));
 
+  HostReport needs;
+  needs.kind = HostReport::Kind::NeedsRank;
+  needs.request = 5;
+  EXPECT_EQ(parse_report(to_text(needs)).request, 5);
   HostReport gone;
   gone.kind = HostReport::Kind::Gone;
   gone.member = 8;

@@ -71,7 +71,8 @@ void Coordinator::take(const HostReport& report, Time now) {
       lost_.push_back({worlds_, host->entry.name, report.text, {report.member}});
       return;
     case HostReport::Kind::NeedsRank:
-      return grant_member(*host);
+      if (note_request(*host, report)) grant_member(*host);
+      return;
     case HostReport::Kind::Answers:
       host->answered = true;
       return fail_if_all_answered(now);
@@ -212,6 +213,7 @@ void Coordinator::begin(Time now) {
     host.placed = given < job_.max_nodes;
     host.ready = !host.placed;
     host.succeeded = host.survives = host.bereft = false;
+    host.requests = 0;
     if (host.placed) {
       ++given;
       take_members(host);

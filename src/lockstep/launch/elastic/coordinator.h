@@ -100,7 +100,8 @@ class Coordinator {
     bool is_silent = false;       // it was not heard of, and may live
     std::int64_t generation = 0;  // for one that resumes: of the newest world that it knows
     std::vector<int> members;     // numbers of its processes in this world
-    int asked = 0;                // for one that resumes: processes that the lost host did not grant
+    int requests = 0;             // the newest one that this coordinator knows
+    int asked = 0;                // while it resumes: processes that the lost host did not grant
   };
 
   void admit(const HostReport& report, Time now);
@@ -113,6 +114,7 @@ class Coordinator {
   bool goes_on() const;
   void go_on_without(const Host& lost, const std::string& what);
   void bereave(Host& host, const std::string& story, Time now);
+  static bool note_request(Host& host, const HostReport& report);
   void grant_member(Host& host);
   void let_in(Host& host);
   void take_members(Host& host);

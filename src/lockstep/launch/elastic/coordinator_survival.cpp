@@ -32,6 +32,14 @@ void Coordinator::bereave(Host& host, const std::string& story, Time now) {
   end_if_all_succeeded();
 }
 
+// A host that resumes reports how many requests it has made, and sends those again that it could not send before.
+// @return  false if the request was known
+bool Coordinator::note_request(Host& host, const HostReport& report) {
+  if (report.request <= host.requests) return false;
+  host.requests = report.request;
+  return true;
+}
+
 // As a restart does, it uses up one of --max-restarts.
 void Coordinator::grant_member(Host& host) {
   HostOrder order = order_to(HostOrder::Kind::Member);

@@ -23,6 +23,7 @@ void Coordinator::resume(const HostReport& report, Time now) {
   host.bereft = report.ranks.bereft;
   host.succeeded = report.ranks.succeeded;
   host.members = report.ranks.members;
+  host.requests = report.ranks.requests;
   host.asked = report.ranks.asked;
   era_ = std::max(era_, report.ranks.era + 1);
   next_member_ = std::max(next_member_, report.ranks.next_member);
@@ -52,6 +53,9 @@ void Coordinator::take_while_resuming(Host& host, const HostReport& report) {
       return;
     case HostReport::Kind::Failed:
       host.survives = false;
+      return;
+    case HostReport::Kind::NeedsRank:
+      if (note_request(host, report)) ++host.asked;
       return;
     case HostReport::Kind::Gone:
       lost_.push_back({host.generation, host.entry.name, report.text, {report.member}});

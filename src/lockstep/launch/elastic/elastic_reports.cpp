@@ -57,11 +57,14 @@ void ElasticNodes::report_gone(int member, const std::string& cause) {
 }
 
 void ElasticNodes::ask_for_member() {
+  HostReport report;
   {
     const std::lock_guard lock(mutex_);
     ++standing_.asked;
+    report = new_report(HostReport::Kind::NeedsRank, {});
+    report.request = ++standing_.requests;
   }
-  report(HostReport::Kind::NeedsRank);
+  notifier_.post([this, report] { push(report); });
 }
 
 void ElasticNodes::report_survival() {

@@ -28,6 +28,7 @@ json ranks_object(const HostReport::Ranks& ranks) {
           {"bereft", ranks.bereft},
           {"succeeded", ranks.succeeded},
           {"next_member", ranks.next_member},
+          {"requests", ranks.requests},
           {"asked", ranks.asked},
           {"members", ranks.members}};
 }
@@ -39,6 +40,7 @@ HostReport::Ranks ranks_of(const json& object) {
   object.at("bereft").get_to(ranks.bereft);
   object.at("succeeded").get_to(ranks.succeeded);
   object.at("next_member").get_to(ranks.next_member);
+  object.at("requests").get_to(ranks.requests);
   object.at("asked").get_to(ranks.asked);
   object.at("members").get_to(ranks.members);
   return ranks;
@@ -62,6 +64,7 @@ std::string to_text(const HostReport& report) {
               {"generation", report.generation},       {"text", report.text},
               {"blames_a_peer", report.blames_a_peer}, {"recurs", report.recurs}};
   if (report.kind == HostReport::Kind::Gone) object["member"] = report.member;
+  if (report.kind == HostReport::Kind::NeedsRank) object["request"] = report.request;
   if (has_entry(report.kind)) object["entry"] = report.entry;
   if (report.kind == HostReport::Kind::Resumes) {
     object["runs"] = report.runs;
@@ -91,6 +94,7 @@ HostReport parse_report(const std::string& text) {
     object.at("blames_a_peer").get_to(report.blames_a_peer);
     report.recurs = object.value("recurs", false);
     if (report.kind == HostReport::Kind::Gone) object.at("member").get_to(report.member);
+    if (report.kind == HostReport::Kind::NeedsRank) object.at("request").get_to(report.request);
     if (has_entry(report.kind)) report.entry = host_entry_of(object.at("entry"));
     if (report.kind == HostReport::Kind::Resumes) {
       object.at("runs").get_to(report.runs);

@@ -35,6 +35,7 @@ struct HostReport {
   bool runs = false;           ///< for Resumes: its ranks run, or start
   int restarts = 0;            ///< for Resumes: as of the newest world that it knows
   int member = -1;             ///< for Gone
+  int request = 0;             ///< for NeedsRank: its number among the host's requests in this world, from 1 on
   HostEntry entry;
   struct Ranks {
     std::int64_t era = 0;      ///< how many stores they have lost
@@ -42,7 +43,8 @@ struct HostReport {
     bool bereft = false;       ///< none of them is left that does
     bool succeeded = false;    ///< all have
     int next_member = 0;       ///< no process that the host knows of has this number, or a higher one
-    int asked = 0;             ///< processes that the host has asked for, without an answer
+    int requests = 0;          ///< for processes that take lost ranks' places
+    int asked = 0;             ///< how many of these have no answer
     std::vector<int> members;  ///< numbers of the processes that run
   };
   Ranks ranks;  ///< for Resumes
