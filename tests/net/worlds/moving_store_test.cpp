@@ -2,13 +2,16 @@
 #include "lockstep/net/worlds/moving_store.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <future>
+#include <map>
 
 #include "lockstep/base/error.h"
 #include "lockstep/net/server/store_server.h"
 #include "lockstep/net/store/prefix_store.h"
 #include "lockstep/net/store_errors.h"
+#include "lockstep/net/worlds/enter_job.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -98,6 +101,23 @@ TEST_F(Moving, KnowsItsEraIfItBeginsThere) {
   const auto late = enter(*first);
   EXPECT_THROW(late->set("key", "value"), StoreLostError);
   EXPECT_EQ(late->era(), 0);
+}
+
+// The host that served when the launcher started this process may be lost before the process has entered.
+TEST_F(Moving, IsSoughtAgainByAProcessThatFindsNobodyWhereItWas) {
+  auto first = serve("first"), second = serve("second");
+  second->resume_generation(0);
+  const std::map<std::string, std::string> variables{
+      {"LOCKSTEP_MEMBER", "5"}, {"LOCKSTEP_STORE", first->address().text()}, {"LOCKSTEP_STORE_FILE", file_}};
+  first.reset();
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  auto entered = std::async(std::launch::async, [] { return enter_job(soon()); });
+  EXPECT_EQ(entered.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout) << "it looks at the first";
+  say_moved(1, *second);
+  const JobEntrance job = entered.get();
+  for (const auto& each : variables) ::unsetenv(each.first.c_str());
+  EXPECT_EQ(moving_store_below(job.store)->era(), 1);
+  job.store->set("key", "value");
 }
 
 TEST_F(Moving, IsFoundBelowAGroupsStore) {

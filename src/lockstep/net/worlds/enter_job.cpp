@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/environment.h"
@@ -15,6 +18,26 @@
 #include "lockstep/net/worlds/moving_store.h"
 
 namespace lockstep {
+namespace {
+
+constexpr std::chrono::milliseconds kTryOneAddress{1000};
+
+// The store may have moved since this process was started, and may move while it looks for it.
+std::shared_ptr<StoreClient> find_store(const std::string& first, const std::optional<std::string>& file,
+                                        Deadline deadline, const StoreClientOptions& options) {
+  for (;;) {
+    const auto newest = file ? read_store_move(*file) : std::nullopt;
+    const Deadline until = file ? Deadline::after(std::min(kTryOneAddress, deadline.remaining())) : deadline;
+    try {
+      return std::make_shared<StoreClient>(SocketAddress::parse(newest ? newest->address : first),
+                                           secret_from_environment(), until, options);
+    } catch (const TimeoutError&) {
+      if (deadline.passed()) throw;
+    }
+  }
+}
+
+}  // namespace
 
 bool is_replacement() { return env_string("LOCKSTEP_MEMBER").has_value(); }
 
@@ -34,11 +57,8 @@ JobEntrance enter_job(Deadline deadline) {
   request.self.local_rank = static_cast<int>(env_int("LOCAL_RANK").value_or(0));
   StoreClientOptions options;
   options.where = fmt::format("rank {} of the job on {}", *member, request.self.host);
-  // The store may have moved since this process was started.
   const auto file = env_string("LOCKSTEP_STORE_FILE");
-  const auto newest = file ? read_store_move(*file) : std::nullopt;
-  auto client = std::make_shared<StoreClient>(SocketAddress::parse(newest ? newest->address : *address),
-                                              secret_from_environment(), deadline, options);
+  std::shared_ptr<StoreClient> client = find_store(*address, file, deadline, options);
   const JoinResult entered = client->enter(request, deadline);
   record_failures_as(request.self.global_rank);
   const std::string prefix = fmt::format("g{}.r{}/default", request.generation, entered.round);
