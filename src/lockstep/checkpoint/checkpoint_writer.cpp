@@ -122,10 +122,9 @@ class CheckpointWriter::Implementation {
     times_ = times;
   }
 
-  // Collective. A failed save has ended the group on all ranks.
+  // Collective. Each save has a group of its own: a failure ends it, which not all ranks need to have met.
   void prepare_joining(const CheckpointContent& content) {
-    if (std::exchange(has_failed_, false)) joining_.reset();
-    if (!content.joins_weight_parts || joining_ != nullptr) return;
+    if (!content.joins_weight_parts) return;
     if (communicator_ == nullptr) {
       throw Error("joins_weight_parts without a group of ranks", "CheckpointWriter::save",
                   "give CheckpointContent::weights: one process has all of them");
@@ -138,9 +137,7 @@ class CheckpointWriter::Implementation {
     const CheckpointSave save{
         *options_.file_system, membership_,     options_.output_dir, options_.names, options_.save_total_limit,
         options_.timeout,      keys_of(number), keys_of(number - 1), number,         joining_.get()};
-    has_failed_ = true;
     std::string path = run_save(save, content);
-    has_failed_ = false;
     const std::lock_guard<std::mutex> lock(mutex_);
     published_ = std::move(path);
     times_.write_s = seconds_since(begin);
@@ -151,8 +148,7 @@ class CheckpointWriter::Implementation {
   Membership membership_;
   std::string id_;
   std::int64_t number_ = 0;                // number of saves begun
-  std::unique_ptr<Communicator> joining_;  // null until weights are joined
-  bool has_failed_ = false;                // the last save
+  std::unique_ptr<Communicator> joining_;  // of the newest save that joins weights
   SnapshotMemory snapshot_;
   mutable std::mutex mutex_;
   std::string published_;  // mutex_ guards it, and times_
