@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "lockstep/checkpoint/checkpoint.h"
@@ -19,9 +20,9 @@ void check_replicas_equal(Communicator& communicator, const NamedTensors& tensor
 
 /// Checks that each rank has loaded into `parts` what rank 0 reads from the checkpoint's files, whose bytes rank 0 has
 /// verified: hosts may see other files under the same path. No rank holds another's elements, but for one tensor at a
-/// time. Collective. @param what  as above
+/// time. Collective. @param what  as above. @param index  of the model, if the checkpoint has several
 /// @throws Error  on every rank, naming the ranks that have read something else
 void check_parts_as_saved(Communicator& communicator, const Checkpoint& checkpoint, const TensorParts& parts,
-                          const std::string& what);
+                          const std::string& what, std::size_t index = 0);
 
 }  // namespace lockstep

@@ -76,11 +76,11 @@ void check_replicas_equal(Communicator& communicator, const NamedTensors& tensor
 }
 
 void check_parts_as_saved(Communicator& communicator, const Checkpoint& checkpoint, const TensorParts& parts,
-                          const std::string& what) {
+                          const std::string& what, std::size_t index) {
   const std::vector<std::string> loaded = gather_texts(communicator, text_of_loaded(parts));
   run_together(communicator, "comparing " + what, [&] {
     if (communicator.rank() != 0) return;
-    const SavedWeights saved(checkpoint.path(), checkpoint.manifest(), 0);
+    const SavedWeights saved(checkpoint.path(), checkpoint.manifest(), index);
     std::vector<std::size_t> others;
     for (std::size_t rank = 0; rank < loaded.size(); ++rank) {
       if (!is_as_saved(saved, loaded[rank])) others.push_back(rank);

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -276,6 +277,41 @@ TEST(AcceleratorPartsErrors, NameWhatDoesNotFit) {
     const std::string error = parts_error([&] { accelerator.load_state(folder / "state"); });
     EXPECT_NE(error.find("the checkpoint has 23 tensors, the model 7"), std::string::npos) << error;
     accelerator.wait_for_everyone();
+  });
+}
+
+// An object of a checkpoint that is loaded after the weights.
+struct WhenLoaded {
+  std::function<void()> act = [] {};
+  std::string state_dict() const { return "nothing"; }
+  void load_state_dict(const std::string& /*text*/) const { act(); }
+};
+
+void flip_last_byte(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const auto flipped = static_cast<char>(file.get() ^ 0x80);
+  file.seekp(-1, std::ios::end);
+  file.put(flipped);
+}
+
+// Hosts may see other files under one path. Here rank 1 reads its file while another byte is in it.
+TEST(AcceleratorPartsErrors, NameARankThatHasReadSomethingElse) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "state/model_shard-00002-of-00002.safetensors";
+  std::vector<WhenLoaded> objects(2);
+  run_parts({"", "tcp", 2, 3}, [&](PartsRun& run, int rank) {
+    WhenLoaded& object = objects[static_cast<std::size_t>(rank)];
+    run.accelerator().register_for_checkpointing(object);
+    run.train(0);
+    run.accelerator().save_state(folder / "state", in_parts());
+    run.accelerator().load_state(folder / "state");
+    if (rank == 1) {
+      run.accelerator().register_load_state_pre_hook([&](StateToLoad&) { flip_last_byte(path); });
+      object.act = [&] { flip_last_byte(path); };
+    }
+    const std::string error = parts_error([&] { run.accelerator().load_state(folder / "state"); });
+    EXPECT_NE(error.find("rank 1 has read something else"), std::string::npos) << error;
   });
 }
 

@@ -143,15 +143,17 @@ void Accelerator::load_state(const std::string& input_dir, LoadStateOptions opti
   if (writer_) writer_->wait();
   const Checkpoint checkpoint =
       checkpoint_at(place_of(options_.project_config, input_dir, "load_state"), process_group());
+  std::vector<NamedTensors> weights;
   run_together(process_group(), "taking up " + checkpoint.path(), [&] {
     require_generators(checkpoint);
     const ResumeState own = resume_state(checkpoint, process_index(), num_processes(), options.allow_world_size_change);
-    std::vector<NamedTensors> weights = kept_->weights();
+    weights = kept_->weights();
     StateToLoad state{checkpoint.path(), weights};
     load_hooks_->call(state);
     kept_->load(checkpoint, own, weights);
     if (own.is_remapped && is_main_process()) log_warning("{}", own.notice);
   });
+  kept_->check_shards(checkpoint, weights, process_group());
   if (input_dir.empty()) options_.project_config.iteration = checkpoint.step() + 1;
 }
 

@@ -1,6 +1,4 @@
 // AcceleratorState: weights that the ranks save in parts, and weights that lie in shards (stage 3).
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
 
 namespace lockstep {
@@ -65,6 +64,23 @@ TensorParts parts_to_save(const ModuleTensors& module, const TensorParts& shards
   return own;
 }
 
+enum class Others { LeftOut, Whole };
+
+// This rank's elements of weights in shards, under the names of `weights`. @param others  what is in no shards
+TensorParts parts_of_weights(const TensorParts& shards, const NamedTensors& weights, Others others) {
+  const PartsOfTensors in_shards = by_tensor(shards, weights);
+  TensorParts parts;
+  for (const auto& [name, tensor] : weights) {
+    const auto shard = in_shards.find(tensor.unsafeGetTensorImpl());
+    if (shard != in_shards.end()) {
+      parts.push_back(renamed(*shard->second, name));
+    } else if (others == Others::Whole) {
+      parts.push_back(all_of(name, tensor));
+    }
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::vector<DistributedDataParallelBase*> AcceleratorState::wrappers() const {
@@ -85,7 +101,6 @@ std::vector<TensorParts> AcceleratorState::weight_parts(int rank, int world_size
   return all;
 }
 
-// Each rank reads its own elements, and all of what is in no shards.
 void AcceleratorState::load_shards(const Checkpoint& checkpoint, std::size_t model, const NamedTensors& weights) {
   const std::size_t saved = checkpoint.number_of_weights(model);
   if (saved != weights.size()) {
@@ -93,24 +108,19 @@ void AcceleratorState::load_shards(const Checkpoint& checkpoint, std::size_t mod
                 "resume with the model of the saved run");
   }
   wrappers_[model]().write_weight_parts([&](const TensorParts& shards) {
-    const PartsOfTensors in_shards = by_tensor(shards, weights);
-    TensorParts parts;
-    std::vector<std::pair<at::Tensor, at::Tensor>> scattered;  // not in row-major order, and the elements in this order
-    for (const auto& [name, tensor] : weights) {
-      const auto shard = in_shards.find(tensor.unsafeGetTensorImpl());
-      if (shard != in_shards.end()) {
-        parts.push_back(renamed(*shard->second, name));
-        continue;
-      }
-      parts.push_back(all_of(name, tensor));
-      if (tensor.is_contiguous()) continue;
-      parts.back().tensor = at::empty({tensor.numel()}, tensor.options());
-      scattered.emplace_back(tensor, parts.back().tensor);
-    }
-    checkpoint.load_weight_parts(parts, model);
-    const at::NoGradGuard no_grad;
-    for (const auto& [tensor, elements] : scattered) tensor.detach().copy_(elements.view(tensor.sizes()));
+    checkpoint.load_weight_parts(parts_of_weights(shards, weights, Others::Whole), model);
   });
+}
+
+void AcceleratorState::check_shards(const Checkpoint& checkpoint, const std::vector<NamedTensors>& weights,
+                                    Communicator& group) {
+  for (std::size_t i = 0; i < wrappers_.size(); ++i) {
+    const TensorParts shards = wrappers_[i]().weight_parts();
+    if (shards.empty()) continue;
+    const NamedTensors loaded = i < weights.size() ? weights[i] : NamedTensors();  // a hook may have loaded it
+    check_parts_as_saved(group, checkpoint, parts_of_weights(shards, loaded, Others::LeftOut),
+                         fmt::format("weights of model {} after loading {}", i, checkpoint.path()), i);
+  }
 }
 
 }  // namespace lockstep

@@ -69,6 +69,9 @@ class AcceleratorState {
   /// @param weights  of each model, to be filled; empty: that model is not read
   /// @throws Error  naming what does not fit
   void load(const Checkpoint& checkpoint, const ResumeState& own, const std::vector<NamedTensors>& weights);
+  /// Compares weights in shards, which no step compares, with what rank 0 reads. Collective.
+  /// @param weights  as `load` was given. @throws Error  on every rank, if one has read something else
+  void check_shards(const Checkpoint& checkpoint, const std::vector<NamedTensors>& weights, Communicator& group);
 
  private:
   NamedParameters parameter_names() const;
