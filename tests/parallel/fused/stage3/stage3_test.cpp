@@ -196,6 +196,26 @@ TEST_P(Stage3, TakesOverWhatIsWritten) {
   });
 }
 
+// LibTorch gives a parameter that it loads other memory by set_, and leaves all else of the tensor as it is.
+TEST_P(Stage3, TakesOverAFileThatEveryRankLoads) {
+  fuse_ranks(GetParam(), 2, [](const Group& group) {
+    std::stringstream file;
+    torch::save(LayeredNet(), file);
+    const FuseOptions how = stage_3();
+    Stage3Subject sharded(group, &how), plain(group, nullptr);
+    for (Stage3Subject* each : {&sharded, &plain}) {
+      each->step(group->rank(), 0);
+      each->optimizer.zero_grad();
+      each->ddp.unshard();
+      std::stringstream again(file.str());
+      torch::load(each->model, again);
+      each->ddp.reshard();
+      for (int step = 1; step < 3; ++step) each->step(group->rank(), step);
+    }
+    expect_equal_bits(sharded.weights(), plain.weights());
+  });
+}
+
 TEST_P(Stage3, RefusesWhatOneRankWrites) {
   fuse_ranks(GetParam(), 2, [](const Group& group) {
     const FuseOptions how = stage_3();

@@ -78,12 +78,17 @@ WatchedMemory::Range* range_of(const at::Tensor& tensor) {
   return static_cast<std::shared_ptr<WatchedMemory::Range>*>(data.get_context())->get();
 }
 
-at::Tensor watched_tensor(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like) {
-  auto impl =
-      c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), like.key_set().add(kWatchedKey), like.dtype());
+// Another tensor of these sizes over this storage.
+at::Tensor tensor_over(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like,
+                       c10::DispatchKeySet keys) {
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), keys, like.dtype());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
   impl->set_storage_offset(offset);
   return at::Tensor(std::move(impl));
+}
+
+at::Tensor watched_tensor(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like) {
+  return tensor_over(storage, offset, like, like.key_set().add(kWatchedKey));
 }
 
 // The element of the range with which the tensor begins.
@@ -205,10 +210,14 @@ std::pair<ReadWatcher*, std::size_t> watcher_of(const at::Tensor& tensor) {
   return {found->second.watcher, found->second.index};
 }
 
-void watch_view(const at::Tensor& tensor) {
-  if (!tensor.defined() || is_watched(tensor) || range_of(tensor) == nullptr) return;
-  become(tensor, watched_tensor(tensor.unsafeGetTensorImpl()->unsafe_storage(),
-                                tensor.unsafeGetTensorImpl()->storage_offset(), tensor));
+void watch_by_memory(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return;
+  const bool is_in_range = range_of(tensor) != nullptr;
+  if (is_in_range == is_watched(tensor)) return;
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  const std::int64_t offset = tensor.unsafeGetTensorImpl()->storage_offset();
+  become(tensor, is_in_range ? watched_tensor(storage, offset, tensor)
+                             : tensor_over(storage, offset, tensor, tensor.key_set().remove(kWatchedKey)));
 }
 
 }  // namespace lockstep

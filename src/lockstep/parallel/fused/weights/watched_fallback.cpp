@@ -79,7 +79,7 @@ void before_operation(const c10::OperatorHandle& operation, c10::DispatchKeySet 
   operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWatchedKey), stack);
   const std::size_t results = operation.schema().returns().size();
   for (std::size_t i = 0; i < results; ++i) {
-    for_each_tensor((*stack)[stack->size() - results + i], watch_view);
+    for_each_tensor((*stack)[stack->size() - results + i], watch_by_memory);
   }
 }
 

@@ -21,7 +21,8 @@ void watch_operations();
 /// @throws Error  if it has no memory and nobody knows it
 std::pair<ReadWatcher*, std::size_t> watcher_of(const at::Tensor& tensor);
 
-/// Lets a view of watched memory be watched, too. Does nothing to other tensors.
-void watch_view(const at::Tensor& tensor);
+/// Lets what an operation returns be watched if it is a view of watched memory, and not be watched any more if it has
+/// got other memory, as by `set_` (torch::load).
+void watch_by_memory(const at::Tensor& tensor);
 
 }  // namespace lockstep
