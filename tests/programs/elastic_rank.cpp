@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -85,18 +87,30 @@ std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
   return hash;
 }
 
+// With buffers, which a forward changes before the step is made.
+struct Net : torch::nn::Module {
+  Net() : norm(register_module("norm", torch::nn::BatchNorm1d(8))) {
+    lockstep::MlpOptions sizes;
+    sizes.features = 8;
+    sizes.hidden = {16};
+    sizes.classes = 3;
+    mlp = register_module("mlp", lockstep::Mlp(sizes));
+  }
+  at::Tensor forward(const at::Tensor& x) { return mlp->forward(norm->forward(x)); }
+
+  torch::nn::BatchNorm1d norm;
+  lockstep::Mlp mlp{nullptr};
+};
+
 int run(std::int64_t steps, const std::string& how) {
   torch::manual_seed(1);
-  lockstep::MlpOptions sizes;
-  sizes.features = 8;
-  sizes.hidden = {16};
-  sizes.classes = 3;
-  lockstep::Mlp model(sizes);
+  const auto model = std::make_shared<Net>();
   lockstep::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-2));
   std::int64_t made = 0;  // what no tensor holds
   int most_ranks = 0, least_ranks = 100;
   lockstep::ElasticState state;
   state.tensors = model->parameters();
+  for (const at::Tensor& buffer : model->buffers()) state.tensors.push_back(buffer);
   state.optimizers = {&optimizer};
   state.save = [&] { return std::to_string(made); };
   state.load = [&](const std::string& bytes) { made = std::stoll(bytes); };
@@ -133,7 +147,7 @@ int run(std::int64_t steps, const std::string& how) {
   if (how == "twice") lockstep::elastic_loop(steps, state, [](lockstep::ElasticSteps&) {});
   if (made != steps) throw std::runtime_error("made " + std::to_string(made) + " updates");
   std::uint64_t hash = 14695981039346656037ULL;
-  for (const at::Tensor& parameter : model->parameters()) hash = mixed(hash, parameter);
+  for (const at::Tensor& tensor : state.tensors) hash = mixed(hash, tensor);
   lockstep::NamedParameters names;
   for (const auto& parameter : model->named_parameters()) names.emplace_back(parameter.key(), parameter.value());
   for (const auto& [name, of_parameter] : optimizer.named_state(names)) {

@@ -15,6 +15,7 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/elastic/standing.h"
+#include "lockstep/parallel/elastic/step_backup.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 
 namespace lockstep {
@@ -53,7 +54,7 @@ struct GroupHasChanged : std::exception {
 class ElasticSteps::Progress {
  public:
   Progress(std::int64_t steps, const ElasticState& state, std::unique_ptr<ElasticGroup> group)
-      : steps_(steps), state_(state), group_(std::move(group)) {
+      : steps_(steps), state_(state), group_(std::move(group)), backup_(state.tensors) {
     if (is_replacement()) position_ = -1;
     if (state_.optimizers.size() != 1) return;
     if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
@@ -81,10 +82,13 @@ class ElasticSteps::Progress {
     }
     if (std::exchange(has_begun_, true)) {
       ++position_;
+      backup_.drop();
       if (has_regrouped_) throw GroupHasChanged();
       lets_in_ = someone_waits();
     }
-    return !lets_in_ && !is_done();
+    const bool goes_on = !lets_in_ && !is_done();
+    if (goes_on) backup_.take();
+    return goes_on;
   }
   bool lets_in() const { return lets_in_ && !is_done(); }
 
@@ -95,6 +99,7 @@ class ElasticSteps::Progress {
   }
 
   void recover(const std::exception_ptr& failure) {
+    if (!is_made_) backup_.restore();
     if (!has_regrouped_) return group_->recover(failure);
     require_lost_rank(failure);
     if (!is_made_) return;
@@ -154,6 +159,7 @@ class ElasticSteps::Progress {
   const ElasticState& state_;
   std::unique_ptr<ElasticGroup> group_;
   std::int64_t position_ = 0;
+  StepBackup backup_;
   bool has_begun_ = false;  // the body has made its first call of next
   bool lets_in_ = false;
   std::optional<UpdateRescue> rescue_;
