@@ -23,10 +23,11 @@ namespace lockstep {
 ///     torch::cross_entropy_loss(scores, labels).backward();
 ///
 /// It concerns Linear, convolutions and MultiheadAttention: meanwhile their members `weight`, `bias` and so on are bf16
-/// tensors that stand for the parameters. Do not write to weights meanwhile; code of a module that computes with a
-/// layer's weight itself sees bf16, and what LibTorch 1.13's autocast would leave in fp32 (the bias of a product of
-/// three dimensions) is rounded. `parameters()` and what is registered do not change. Lockstep's own layers need
-/// autocast alone, and other layers compute as under autocast.
+/// tensors that stand for the parameters. Several forwards and backwards may follow each other meanwhile, but no step
+/// of an optimizer and no other write to weights: a forward after it may read the weights from before, and its backward
+/// is an Error. Code of a module that computes with a layer's weight itself sees bf16, and what LibTorch 1.13's
+/// autocast would leave in fp32 (the bias of a product of three dimensions) is rounded. `parameters()` and what is
+/// registered do not change. Lockstep's own layers need autocast alone, and other layers compute as under autocast.
 class [[nodiscard]] Bf16Forward {
  public:
   /// @param module  must outlive this object

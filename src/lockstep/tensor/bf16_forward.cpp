@@ -5,8 +5,11 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cstdint>
+#include <sstream>
 #include <unordered_map>
 
+#include "lockstep/base/error.h"
 #include "lockstep/tensor/compute_copy.h"
 #include "lockstep/tensor/gradient_in_place.h"
 
@@ -16,16 +19,37 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A parameter in bf16, whose gradient is added to the parameter's own.
+[[noreturn]] void refuse_written(const at::Tensor& parameter) {
+  std::ostringstream sizes;
+  sizes << parameter.sizes();
+  throw Error("a weight of sizes " + sizes.str() +
+                  " was written after the Bf16Forward whose forward this backward "
+                  "belongs to had read it, as by an optimizer's step",
+              "Bf16Forward",
+              "call backward before the step, and end the Bf16Forward before it: until then forwards read the weights "
+              "that were there at its beginning");
+}
+
+std::int64_t version_of(const at::Tensor& parameter) {
+  return static_cast<std::int64_t>(parameter.unsafeGetTensorImpl()->version_counter().current_version());
+}
+
+/// A parameter in bf16, whose gradient is added to the parameter's own. All forwards of a scope share this node, so a
+/// backward must not free what it holds, as it would free saved variables.
 class InBf16 : public torch::autograd::Function<InBf16> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& parameter) {
-    context->save_for_backward({parameter});
+    if (parameter.requires_grad()) {
+      context->saved_data["parameter"] = parameter;
+      context->saved_data["version"] = version_of(parameter);
+    }
     // A tensor of its own over the same memory: the graph of this forward belongs to it.
     return compute_copy(parameter, at::kBFloat16).variable_data();
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {hand_over_gradient(context->get_saved_variables()[0], gradients[0])};
+    const at::Tensor parameter = context->saved_data["parameter"].toTensor();
+    if (context->saved_data["version"].toInt() != version_of(parameter)) refuse_written(parameter);
+    return {hand_over_gradient(parameter, gradients[0])};
   }
 };
 

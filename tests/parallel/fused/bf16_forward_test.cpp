@@ -174,6 +174,35 @@ TEST(Bf16Forward, AddsGradientsInPlaceInFp32) {
   EXPECT_TRUE(torch::equal(layer->bias.grad(), torch::full({8}, 256.F)));
 }
 
+// As an accumulation of gradients within one scope.
+TEST(Bf16Forward, LivesForSeveralBackwards) {
+  std::vector<at::Tensor> results;
+  for (const bool is_one_scope : {true, false}) {
+    Linear layer = make_linear(8, 8);
+    std::optional<Bf16Forward> scope(*layer);
+    for (int micro = 0; micro < 3; ++micro) {
+      if (!is_one_scope) scope.emplace(*layer);
+      layer->forward(fuse_batch(0, micro, 8)).to(torch::kFloat).pow(2).sum().backward();
+    }
+    scope.reset();
+    results.push_back(layer->weight.grad().clone());
+  }
+  EXPECT_GT(results[0].abs().max().item<float>(), 0);
+  EXPECT_TRUE(torch::equal(results[0], results[1]));
+}
+
+// Such as a loop around which the scope was made, in which the second step would follow gradients of the first weights.
+TEST(Bf16Forward, RefusesBackwardsAfterAStep) {
+  Linear layer = make_linear(8, 8);
+  SGD optimizer(layer->parameters(), torch::optim::SGDOptions(0.1));
+  const Bf16Forward bf16(*layer);
+  layer->forward(fuse_batch(0, 0, 8)).sum().backward();
+  optimizer.step();
+  const at::Tensor loss = layer->forward(fuse_batch(0, 1, 8)).sum();
+  const std::string error = fuse_error([&] { loss.backward(); });
+  EXPECT_NE(error.find("was written after the Bf16Forward"), std::string::npos) << error;
+}
+
 TEST(Bf16Forward, LeavesFrozenAndFp64LayersAlone) {
   Linear layer(8, 8);
   layer->weight.requires_grad_(false);
