@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/nearest_name.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 
 namespace lockstep::detail {
@@ -23,6 +26,10 @@ void check_policy(const MixedPrecisionPolicy& policy) {
 
 // Units say what is gathered.
 void check_units(const FullyShardOptions& options) {
+  if (options.unit_min_params < 0) {
+    throw Error(fmt::format("unit_min_params is {}", options.unit_min_params), kFullyShard,
+                "give the number of elements from which a submodule is a unit, or 0");
+  }
   const bool has_units =
       !options.units.empty() || !options.unit_types.empty() || options.unit_min_params > 0 || options.policy;
   if (options.sharding_strategy != ShardingStrategy::ShardGradOp || !has_units) return;
@@ -39,9 +46,23 @@ void add_submodules(const torch::nn::Module& module, const std::string& prefix, 
   }
 }
 
+// A name that is misspelt would let the parameter be shared out, although the program wants it left alone.
+void check_ignored(const torch::nn::Module& module, const std::vector<std::string>& ignored) {
+  std::vector<std::string> names = module.named_parameters().keys();
+  const std::vector<std::string> of_buffers = module.named_buffers().keys();
+  names.insert(names.end(), of_buffers.begin(), of_buffers.end());
+  for (const std::string& name : ignored) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    throw Error(fmt::format("ignored_params names \"{}\", and the module has no such parameter or buffer{}", name,
+                            did_you_mean(name, names)),
+                kFullyShard, "write names as named_parameters() and named_buffers() have them");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> chosen_units(const torch::nn::Module& module, const FullyShardOptions& options) {
+  check_ignored(module, options.ignored_params);
   check_units(options);
   std::vector<std::string> units = options.units;
   if (!options.policy) return units;

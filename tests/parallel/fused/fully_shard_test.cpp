@@ -264,6 +264,9 @@ TEST(FullyShardErrors, NameWhatIsWrong) {
           options.policy = [](const std::string&, const torch::nn::Module&) { return false; };
         }),
         "the policy chooses no submodule");
+    has(error_with([](FullyShardOptions& options) { options.ignored_params = {"two.weigth"}; }),
+        "did you mean 'two.weight'");
+    has(error_with([](FullyShardOptions& options) { options.unit_min_params = -1; }), "unit_min_params is -1");
     has(error_with([](FullyShardOptions& options) { options.mp_policy.param_dtype = torch::kHalf; }),
         "param_dtype is Half");
     has(error_with([](FullyShardOptions& options) { options.mp_policy.output_dtype = torch::kLong; }),
