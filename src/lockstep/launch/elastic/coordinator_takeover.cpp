@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "lockstep/launch/elastic/coordinator.h"
 
@@ -105,7 +104,7 @@ void Coordinator::go_on_from_here() {
     if (host.placed) send(host, order);
   }
   for (Host& host : hosts_) {
-    for (int i = 0; i < std::exchange(host.asked, 0); ++i) grant_member(host);
+    for (; host.asked > 0; --host.asked) grant_member(host);
   }
   let_in_who_waits();
   end_if_all_succeeded();
