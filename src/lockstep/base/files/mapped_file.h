@@ -33,7 +33,7 @@ class MappedFile {
   void expect_sequence(bool in_sequence) const;
   /// @throws Error  if the file is shorter now than it was, or a part of it could not be read
   void require_whole() const;
-  /// The same for all files that are mapped now: for one who has read memory that may be a file's.
+  /// Like `require_whole`, for all files that are mapped now: call it after a read of memory that may belong to one.
   static void require_all_whole();
 
   struct Guard;  ///< what the handler of SIGBUS knows of this memory

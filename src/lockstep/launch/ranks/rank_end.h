@@ -53,7 +53,7 @@ int blamed_by(const RankEnd& end);
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 /// Reads the file that PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.
-/// @param pid  the rank's process: refusals of programs that it has started are none of its own
+/// @param pid  the rank's process: what programs that it has started refuse does not count
 ErrorFile read_error_file(const std::string& path, pid_t pid);
 
 }  // namespace lockstep

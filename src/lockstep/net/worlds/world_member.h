@@ -25,7 +25,7 @@ class WorldLinks {
   virtual void connect(const RankWorld& world) = 0;
   /// Connects to the store that replaces the job's store, which is lost: waits until the launcher knows it.
   /// @return  nothing if this job's store is never replaced
-  /// @throws StoreLostError  if the new one is lost, too; Error  if there is none in time
+  /// @throws StoreLostError  if the new store is lost, too; Error  if no store appears in time
   virtual std::optional<StoreMove> follow_store() = 0;
   /// Ends a process of this host that was not heard of, so that the launcher can replace it.
   virtual void end_process(int pid) = 0;

@@ -21,7 +21,7 @@ class GatheredUnits {
  public:
   /// @param units  by parameter, in registration order: the unit that it belongs to, 0 if it is outside of all. Empty:
   /// all are outside.
-  /// @param parts  unit_parts; empty: there are none
+  /// @param parts  unit_parts; empty if units have no parts
   GatheredUnits(const std::vector<BucketLayout>& buckets, const std::vector<std::size_t>& units,
                 std::vector<std::int64_t> parts = {});
 

@@ -48,7 +48,7 @@ class AcceleratorState {
   /// Fuses each optimizer that has not been with its model, if that was added. Collective.
   /// @throws Error  if nothing can be shared out
   void share_out(const FullyShardedDataParallelPlugin& plugin);
-  /// @throws Error  if an optimizer has found no model, or if there is none
+  /// @throws Error  if an optimizer has found no model, or no optimizer was prepared
   void require_shared_out() const;
 
   /// Takes over what a rank without batches has missed besides updates of weights and optimizers: steps of schedulers

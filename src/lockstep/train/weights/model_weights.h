@@ -24,7 +24,7 @@ class ModelWeights {
   void load(const Checkpoint& checkpoint, const std::string& what) const;
   /// With weights in shards: writes `path`, a safetensors file, on rank 0, and then calls `finish` there. Collective.
   void save(const std::string& path, const std::function<void()>& finish) const;
-  /// The name of a weight with a NaN or an infinity; empty if there is none. Collective if weights are in shards.
+  /// The name of a weight with a NaN or an infinity; empty if all are finite. Collective if weights are in shards.
   std::string first_unsound() const;
 
  private:
