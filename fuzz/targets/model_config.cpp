@@ -1,3 +1,4 @@
+#include <cstddef>
 #include <string>
 
 #include "fuzz/fuzz_target.h"
@@ -9,11 +10,15 @@
 namespace lockstep::fuzz {
 namespace {
 
+constexpr std::size_t kMostLabels = 10'000;  // more take seconds to write and to read, and show nothing else
+
 // A configuration that is read can be written, and reads back equal.
 template <typename Config>
 void read_and_write(std::string_view bytes, const std::string& architecture) {
   try {
-    const std::string written = Config::from_file(file_with("config.json", bytes)).to_json(architecture);
+    const Config config = Config::from_file(file_with("config.json", bytes));
+    if (config.head.labels.size() > kMostLabels) return;
+    const std::string written = config.to_json(architecture);
     LOCKSTEP_HOLDS(Config::from_file(file_with("config.json", written)).to_json(architecture) == written);
   } catch (const Error&) {  // of another model
   }

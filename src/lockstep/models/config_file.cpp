@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 16 << 20;
-constexpr std::int64_t kMaxLabels = 10'000'000;
+constexpr std::int64_t kMaxLabels = 1'000'000;
 
 std::string config_path(const std::string& path) {
   return std::filesystem::is_directory(path) ? path + "/config.json" : path;
