@@ -5,11 +5,35 @@
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <system_error>
 
 #include "fuzz/targets/targets.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep::fuzz {
+
+namespace {
+
+// A folder in memory where there is one. It goes with the process, unless an input ends it.
+struct FolderOfProcess {
+  FolderOfProcess() {
+    const std::filesystem::path memory = "/dev/shm";
+    const std::filesystem::path parent =
+        std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path();
+    path = parent / ("lockstep-fuzz-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(path);
+  }
+  ~FolderOfProcess() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  FolderOfProcess(const FolderOfProcess&) = delete;
+  FolderOfProcess& operator=(const FolderOfProcess&) = delete;
+
+  std::filesystem::path path;
+};
+
+}  // namespace
 
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = {
@@ -70,14 +94,8 @@ void violated(const char* condition, const char* file, int line) {
 }
 
 std::string file_with(const std::string& name, std::string_view bytes) {
-  static const std::filesystem::path folder = [] {
-    const std::filesystem::path memory = "/dev/shm";
-    const std::filesystem::path parent =
-        std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path();
-    return parent / ("lockstep-fuzz-" + std::to_string(::getpid()));
-  }();
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path path = folder / name;
+  static const FolderOfProcess folder;
+  const std::filesystem::path path = folder.path / name;
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   return path;
 }
