@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/unique_fd.h"
+#include "tools/hosts/namespace_guard.h"
 #include "tools/lockstep/shell.h"
 
 namespace lockstep {
@@ -86,6 +87,7 @@ NetworkHosts::NetworkHosts(int count, const std::string& rate) : count_(count) {
   prefix_ = kMark + std::to_string(::getpid()) + "-" + std::to_string(made++) + "-";
   // A bucket holds what a fast link sends between two looks of the kernel, and a whole segment of a slow one.
   const std::string shape = " root tbf rate " + rate + " burst 256kb latency 50ms";
+  guard_ = std::make_unique<NamespaceGuard>(prefix_);
   try {
     must("ip netns add " + bridge());
     must("ip -n " + bridge() + " link add br0 type bridge");
@@ -102,12 +104,15 @@ NetworkHosts::NetworkHosts(int count, const std::string& rate) : count_(count) {
       must("tc -n " + bridge() + " qdisc add dev " + port + shape);
     }
   } catch (...) {
-    remove_spaces(prefix_);
+    guard_.reset();
     throw;
   }
 }
 
-NetworkHosts::~NetworkHosts() { remove_spaces(prefix_); }
+NetworkHosts::~NetworkHosts() {
+  guard_.reset();
+  remove_spaces(prefix_);  // if somebody has killed the guard
+}
 
 std::string NetworkHosts::name(int host) const { return std::string("host-") + static_cast<char>('a' + host); }
 std::string NetworkHosts::address(int host) const { return "10.77.0." + std::to_string(host + 1); }
@@ -130,6 +135,7 @@ void NetworkHosts::enter(int host) const {
     throw Error("cannot enter " + space(host) + ": " + errno_text(errno), "making hosts of network namespaces",
                 "see that this user may enter network namespaces");
   }
+  guard_->forget();
   // What names an interface of the machine means nothing here.
   ::unsetenv("LOCKSTEP_GLOO_INTERFACE");
   ::unsetenv("GLOO_SOCKET_IFNAME");

@@ -1,16 +1,19 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep {
 
+class NamespaceGuard;
+
 /// Hosts for trials: network namespaces of this machine, each with a host name of its own, an interface eth0 and an
 /// address, joined by a bridge. Both directions of each link are held to a rate by a token bucket. Nothing else is
 /// reachable from them, and nothing of them from elsewhere. Unix sockets and files are those of the machine.
 ///
-/// Removed with the object. If a program is killed, the next one that makes hosts removes what it left.
+/// Removed with the object, with all that still runs there; also if a signal ends this program, or kills it.
 class NetworkHosts {
  public:
   /// Why this process may not make hosts here, in one line; nothing if it may.
@@ -29,7 +32,8 @@ class NetworkHosts {
   std::string address(int host) const;  ///< of its eth0
   /// The command, to be run on that host.
   std::vector<std::string> on(int host, const std::vector<std::string>& command) const;
-  /// Moves the calling thread, which must be the only one of its process, to that host for good.
+  /// Moves the calling thread, which must be the only one of its process, to that host for good. The process is a copy,
+  /// made by fork, of the one that has made the hosts.
   void enter(int host) const;
   /// Takes the link of a host down, or up again: what is on its way is lost, and no connection ends.
   void set_link(int host, bool up) const;
@@ -40,6 +44,7 @@ class NetworkHosts {
 
   int count_;
   std::string prefix_;
+  std::unique_ptr<NamespaceGuard> guard_;
 };
 
 }  // namespace lockstep
