@@ -17,6 +17,7 @@
 #include "tests/support/running_program.h"
 #include "tools/hosts/network_hosts.h"
 #include "tools/lockstep/companion.h"
+#include "tools/lockstep/progress_line.h"
 
 namespace lockstep {
 namespace {
@@ -129,6 +130,22 @@ struct StagesBench {
     one.held_mib = result["held_mib"].get<double>() / host_count;
   }
 
+  void measure(std::vector<Contender>& all, const NetworkHosts& hosts, const std::string& bin) const {
+    const ProgressLine progress;
+    for (int round = 0; round < rounds; ++round) {
+      for (Contender& one : all) {
+        if (!one.fits) continue;
+        progress.show(fmt::format("round {} of {}: {}", round + 1, rounds, one.name));
+        take_turn(one, hosts, bin);
+      }
+    }
+    for (Contender& one : all) {
+      if (!one.fits || memory_gib != 0) continue;
+      progress.show(fmt::format("memory: {}", one.name));
+      measure_memory(one, hosts, bin);
+    }
+  }
+
   // Runs a contender, within limits if there are some. A job of which the kernel has killed a process does not fit.
   nlohmann::ordered_json run(Contender& one, const std::vector<std::string>& command, const NetworkHosts& hosts,
                              const std::string& bin) const {
@@ -191,14 +208,7 @@ struct StagesBench {
     const std::string bin = std::filesystem::path(companion_path("")).parent_path().string();
     std::vector<Contender> all;
     for (const std::string& name : systems) all.push_back(contender(name));
-    for (int round = 0; round < rounds; ++round) {
-      for (Contender& one : all) {
-        if (one.fits) take_turn(one, hosts, bin);
-      }
-    }
-    for (Contender& one : all) {
-      if (one.fits && memory_gib == 0) measure_memory(one, hosts, bin);
-    }
+    measure(all, hosts, bin);
     report(all);
     return 0;
   }
