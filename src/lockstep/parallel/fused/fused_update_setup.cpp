@@ -1,4 +1,4 @@
-// FusedUpdate: takes over buckets and weights, lets the program have them in between, and gives them back.
+// FusedUpdate: takes over buckets and weights, and gives them back.
 #include <fmt/format.h>
 
 #include <utility>
@@ -209,44 +209,6 @@ void FusedUpdate::share_out(const FuseOptions& options) {
     buckets_[i].own = plan_.region(i, communicator_->rank());
     buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
   }
-}
-
-void FusedUpdate::before_forward() {
-  FusedWatch& watch = parts_->watch;
-  if (!watch.is_waiting()) return;
-  if (watch.gradients_are_gone()) {
-    gradients_dropped();
-  } else {
-    guarded([&] { parts_->faults.throw_own(); });
-  }
-}
-
-// Weights that were loaded since backward are as valid as weights that are loaded now.
-void FusedUpdate::gradients_dropped() {
-  FusedWatch& watch = parts_->watch;
-  if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
-  drop_gradients();
-}
-
-void FusedUpdate::drop_gradients() {
-  if (parts_->watch.is_waiting()) parts_->watch.drop_gradients();
-  parts_->gradients->drop();
-}
-
-bool FusedUpdate::gradients_are_zero() const {
-  return zeroed_ && other_parameters().empty() && parts_->gradients->writes() == zeroed_writes_;
-}
-
-void FusedUpdate::own_weights() {
-  const at::NoGradGuard no_grad;
-  const FusedWatch& watch = parts_->watch;
-  if (watch.is_waiting() && !watch.gradients_are_gone()) {
-    throw Error("own_weights was called between backward and the step of the fused optimizer",
-                communicator_->membership().where() + ", fused optimizer",
-                "call it before backward, after step(), or after zero_grad()");
-  }
-  if (watch.is_waiting()) gradients_dropped();
-  parts_->written.move_to_own_memory();
 }
 
 void FusedUpdate::release() noexcept {

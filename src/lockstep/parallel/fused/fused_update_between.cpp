@@ -1,6 +1,8 @@
-// FusedUpdate: norm and scaling of the average of all ranks' gradients, for clip_grad_norm_.
+// FusedUpdate: what a program does between two updates. It writes weights, drops gradients, and clips by the norm of
+// the average of all ranks' gradients.
 #include <cmath>
 
+#include "lockstep/base/error.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/norm_over_ranks.h"
 
@@ -63,6 +65,44 @@ void FusedUpdate::run_scale() {
     }
   }
   parts_->watch.take_gradients();
+}
+
+void FusedUpdate::before_forward() {
+  FusedWatch& watch = parts_->watch;
+  if (!watch.is_waiting()) return;
+  if (watch.gradients_are_gone()) {
+    gradients_dropped();
+  } else {
+    guarded([&] { parts_->faults.throw_own(); });
+  }
+}
+
+// Weights that were loaded since backward are as valid as weights that are loaded now.
+void FusedUpdate::gradients_dropped() {
+  FusedWatch& watch = parts_->watch;
+  if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
+  drop_gradients();
+}
+
+void FusedUpdate::drop_gradients() {
+  if (parts_->watch.is_waiting()) parts_->watch.drop_gradients();
+  parts_->gradients->drop();
+}
+
+bool FusedUpdate::gradients_are_zero() const {
+  return zeroed_ && other_parameters().empty() && parts_->gradients->writes() == zeroed_writes_;
+}
+
+void FusedUpdate::own_weights() {
+  const at::NoGradGuard no_grad;
+  const FusedWatch& watch = parts_->watch;
+  if (watch.is_waiting() && !watch.gradients_are_gone()) {
+    throw Error("own_weights was called between backward and the step of the fused optimizer",
+                communicator_->membership().where() + ", fused optimizer",
+                "call it before backward, after step(), or after zero_grad()");
+  }
+  if (watch.is_waiting()) gradients_dropped();
+  parts_->written.move_to_own_memory();
 }
 
 }  // namespace lockstep
