@@ -162,11 +162,13 @@ class DistributedDataParallelBase {
   /// Frees the weights again. Not collective.
   void reshard();
   /// With FuseOptions::stage 3: the elements that this rank keeps of each fused parameter, perhaps none; views of its
-  /// shards, for saving without `unshard`. The ranks' parts together have each element once. Frees weights that were
-  /// gathered. Empty without stage 3. Not collective.
+  /// shards, for saving without `unshard`; copies of what the program has written to gathered ones. The ranks' parts
+  /// together have each element once. Empty without stage 3. Not collective.
   TensorParts weight_parts();
   /// Lets `write` give new values to all elements of `weight_parts()`, from a checkpoint for example, in place of all
-  /// weights and of what was written by hand. Every rank does so, between steps. Without stage 3 it does nothing.
+  /// weights and of what was written by hand. Every rank does so, between steps; a backward of a forward before is an
+  /// error of LibTorch's, as for every weight that was written in between. Without stage 3 it writes nothing.
+  /// @throws Error  between backward and step
   void write_weight_parts(const std::function<void(const TensorParts&)>& write);
   /// The largest number of bytes of weights that this rank has held at a time since `fuse`, its shares included, and
   /// layers in full that it holds together with the other ranks of its host. 0 without stage 3.

@@ -105,7 +105,7 @@ TensorParts DistributedDataParallelBase::weight_parts() {
 }
 
 void DistributedDataParallelBase::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
-  if (ShardedWeights* const shards = sharded_weights()) shards->write_own_parts(write);
+  if (fuse_mode() != FuseMode::Off) fused_->write_weight_parts(write);
 }
 
 std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {

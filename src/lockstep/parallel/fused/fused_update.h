@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -71,6 +72,9 @@ class FusedUpdate final : public StepDelegate {
   /// share them again. Not collective.
   /// @throws Error  if gradients wait for their update
   void own_weights();
+  /// Writes this rank's elements of weights in shards, as ShardedWeights::write_own_parts; without shards it does
+  /// nothing. Not collective, but every rank does so. @throws Error  if gradients wait for their update
+  void write_weight_parts(const std::function<void(const TensorParts&)>& write);
 
   /// The weights if they are in shards (stage 3); else null. Not collective.
   ShardedWeights* shards() { return parts_ ? parts_->shards.get() : nullptr; }
@@ -116,6 +120,7 @@ class FusedUpdate final : public StepDelegate {
   void show_averages(const std::vector<at::Tensor>& averages);
   void look();
   void drop_gradients();
+  void refuse_while_waiting(const std::string& call);
   void agree(const UpdateRequest* request);
   void take_up_agreement(bool computes);
   void reduce_rest();

@@ -69,12 +69,9 @@ void FusedUpdate::run_scale() {
 
 void FusedUpdate::before_forward() {
   FusedWatch& watch = parts_->watch;
-  if (!watch.is_waiting()) return;
-  if (watch.gradients_are_gone()) {
-    gradients_dropped();
-  } else {
-    guarded([&] { parts_->faults.throw_own(); });
-  }
+  if (watch.is_waiting() && !watch.gradients_are_gone()) return guarded([&] { parts_->faults.throw_own(); });
+  if (watch.is_waiting()) gradients_dropped();
+  if (parts_->shards) parts_->shards->take_writes();
 }
 
 // Weights that were loaded since backward are as valid as weights that are loaded now.
@@ -93,16 +90,27 @@ bool FusedUpdate::gradients_are_zero() const {
   return zeroed_ && other_parameters().empty() && parts_->gradients->writes() == zeroed_writes_;
 }
 
-void FusedUpdate::own_weights() {
-  const at::NoGradGuard no_grad;
+// Gradients that wait are of the weights before the call.
+void FusedUpdate::refuse_while_waiting(const std::string& call) {
   const FusedWatch& watch = parts_->watch;
   if (watch.is_waiting() && !watch.gradients_are_gone()) {
-    throw Error("own_weights was called between backward and the step of the fused optimizer",
+    throw Error(call + " was called between backward and the step of the fused optimizer",
                 communicator_->membership().where() + ", fused optimizer",
                 "call it before backward, after step(), or after zero_grad()");
   }
   if (watch.is_waiting()) gradients_dropped();
+}
+
+void FusedUpdate::own_weights() {
+  const at::NoGradGuard no_grad;
+  refuse_while_waiting("own_weights");
   parts_->written.move_to_own_memory();
+}
+
+void FusedUpdate::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
+  const at::NoGradGuard no_grad;
+  refuse_while_waiting("write_weight_parts");
+  if (parts_->shards) parts_->shards->write_own_parts(write);
 }
 
 }  // namespace lockstep

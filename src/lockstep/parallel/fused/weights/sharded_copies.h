@@ -81,6 +81,10 @@ class ShardedCopies final : public ReadWatcher, public ComputeCopySource {
   bool has_part(std::size_t unit) const { return parts_[unit] != nullptr; }
   void start(std::size_t unit, Communicator& group);
   void finish(std::size_t unit);
+  /// A parameter that its unit's part has brought into memory: its sample since then, and its element 0.
+  const WeightSample& sample_in_part(std::size_t parameter) const { return weights_[parameter].sample; }
+  const std::byte* elements_in_part(std::size_t parameter) const { return weights_[parameter].elements; }
+  const at::Tensor& view_in_part(std::size_t parameter) const { return weights_[parameter].view; }
   /// Frees the part that `finish` has brought. @param unit  has a part
   void close(std::size_t unit);
   /// Frees copies that were rounded here. @param number  of the unit that had their weights, as ShardedWeights counts

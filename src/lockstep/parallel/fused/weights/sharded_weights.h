@@ -60,14 +60,17 @@ class ShardedWeights final : public ReadWatcher {
   void gather_all();
   /// Whether all of it is there, since `gather_all`.
   bool keeps_all() const { return keeps_all_; }
+  /// Finds what the program has written since `gather_all`, which would otherwise be found when it is freed: after a
+  /// backward, as if it had been written since. Not collective.
+  void take_writes();
   /// Gives every parameter memory of its own with all elements. Collective.
   void give_back();
 
-  /// This rank's elements of each parameter, perhaps none: views of its shards, or of what the program has written.
-  /// Frees what was gathered. Not collective.
+  /// This rank's elements of each parameter, perhaps none: views of its shards, or what the program has written. Not
+  /// collective.
   TensorParts own_parts();
-  /// Lets `write` give new values to all of these elements. Values that the program has written are forgotten. Not
-  /// collective, but each rank must do so before the next unit is gathered.
+  /// Lets `write` give new values to all of these elements. Values that the program has written are forgotten. Frees
+  /// what was gathered. Not collective, but each rank must do so before the next unit is gathered.
   void write_own_parts(const std::function<void(const TensorParts&)>& write);
 
   /// Whether the program has given the parameter other memory, or has written to it, which does the same.
@@ -147,6 +150,8 @@ class ShardedWeights final : public ReadWatcher {
   void show_unit(std::size_t number);
   void hide_unit(std::size_t number);
   bool is_written(std::size_t bucket, std::size_t place, const Shown& shown) const;
+  Shown shown(std::size_t bucket, std::size_t place) const;
+  at::Tensor own_values(std::size_t bucket, std::size_t place, std::int64_t begin, std::int64_t end) const;
   void give_own_memory(std::size_t bucket, std::size_t place, const std::byte* elements);
   void own_bucket(std::size_t bucket);
   void free_quietly() noexcept;

@@ -78,6 +78,28 @@ bool ShardedWeights::is_written(std::size_t index, std::size_t place, const Show
                      static_cast<std::size_t>(own.end - own.begin) * size) != 0;
 }
 
+// The parameter must be in memory: with its bucket, or by its unit's part.
+ShardedWeights::Shown ShardedWeights::shown(std::size_t index, std::size_t place) const {
+  const FusedBucket& bucket = buckets_[index];
+  const std::size_t parameter = bucket.parameters[place];
+  const Bucket& state = states_[index];
+  if (!has_become(gradients_.parameter(parameter), state.views[place])) {
+    return {copies_->view_in_part(parameter), copies_->sample_in_part(parameter), copies_->elements_in_part(parameter)};
+  }
+  return {state.views[place], state.samples[place], bytes_at(bucket.weights, bucket.offsets[place])};
+}
+
+void ShardedWeights::take_writes() {
+  for (std::size_t index = 0; keeps_all_ && index < buckets_.size(); ++index) {
+    for (std::size_t place = 0; place < buckets_[index].parameters.size(); ++place) {
+      const at::Tensor& parameter = gradients_.parameter(buckets_[index].parameters[place]);
+      if (!is_watched(parameter) || is_absent(parameter)) continue;
+      const Shown now = shown(index, place);
+      if (is_written(index, place, now)) give_own_memory(index, place, now.elements);
+    }
+  }
+}
+
 // The parameter is then as after torch::load: the next step takes its values over.
 void ShardedWeights::give_own_memory(std::size_t index, std::size_t place, const std::byte* elements) {
   const FusedBucket& bucket = buckets_[index];
