@@ -23,6 +23,19 @@ inline Membership on_hosts(Membership membership, int hosts) {
   return membership;
 }
 
+/// The same with so many ranks on each host, where the first host has the first ranks.
+inline Membership on_hosts_of(Membership membership, const std::vector<int>& ranks_of_each) {
+  ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);
+  auto peer = membership.peers.begin();
+  for (std::size_t host = 0; host < ranks_of_each.size(); ++host) {
+    for (int local_rank = 0; local_rank < ranks_of_each[host]; ++local_rank, ++peer) {
+      peer->host_id += "/pretended " + std::to_string(host);
+      peer->local_rank = local_rank;
+    }
+  }
+  return membership;
+}
+
 inline Membership on_two_hosts(Membership membership) { return on_hosts(std::move(membership), 2); }
 
 }  // namespace lockstep

@@ -17,15 +17,20 @@
 namespace lockstep {
 namespace {
 
-// Runs `body` over an engine; over "hosts", four ranks are on two pretended hosts.
+// Runs `body` over an engine; over "hosts", four ranks are on two pretended hosts, and over "unequal_hosts" three.
 void on_group_ranks(const std::string& engine, const std::function<void(const Group&)>& body) {
+  if (engine == "unequal_hosts") {
+    return run_ranks_as_threads(3, [&](const Membership& membership) {
+      body(make_communicator("", on_hosts_of(membership, {2, 1})));
+    });
+  }
   if (engine != "hosts") return fuse_ranks(engine, 3, body);
   run_ranks_as_threads(4, [&](const Membership& membership) { body(make_communicator("", on_two_hosts(membership))); });
 }
 
 class Stage2Exact : public ::testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Engines, Stage2Exact, ::testing::Values("thread", "shm", "gloo", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Engines, Stage2Exact, ::testing::Values("thread", "shm", "gloo", "hosts", "unequal_hosts"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Each synchronised backward is reduced by itself, and the owner adds the averages: (a + b) / n + (c + d) / n. The

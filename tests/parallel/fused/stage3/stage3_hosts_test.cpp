@@ -1,13 +1,16 @@
 // Tests of weights in shards over hosts with several ranks (stage 3): a layer lies once on each host, for all its
-// ranks.
+// ranks, if the hosts have equally many; otherwise each rank gathers for itself.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/optim/adam.h"
@@ -61,28 +64,36 @@ struct HostSubject {
 };
 
 struct HostRanks {
-  int ranks;
-  int hosts;
+  std::vector<int> of_each;
   bool processes;
+
+  int ranks() const { return std::accumulate(of_each.begin(), of_each.end(), 0); }
+  bool are_equal() const {
+    return std::all_of(of_each.begin(), of_each.end(), [&](int n) { return n == of_each[0]; });
+  }
+  Membership place(Membership membership) const {
+    return are_equal() ? on_hosts(std::move(membership), static_cast<int>(of_each.size()))
+                       : on_hosts_of(std::move(membership), of_each);
+  }
 };
 
 class Stage3OnHosts : public ::testing::TestWithParam<HostRanks> {
  protected:
   static void run(const std::function<void(const Group&)>& body) {
     const HostRanks& how = GetParam();
-    const auto rank = [&](const Membership& membership) {
-      body(make_communicator("", on_hosts(membership, how.hosts)));
-    };
-    how.processes ? run_ranks_as_processes(how.ranks, rank) : run_ranks_as_threads(how.ranks, rank);
+    const auto rank = [&](const Membership& membership) { body(make_communicator("", how.place(membership))); };
+    how.processes ? run_ranks_as_processes(how.ranks(), rank) : run_ranks_as_threads(how.ranks(), rank);
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Stage3OnHosts,
-                         ::testing::Values(HostRanks{4, 2, true}, HostRanks{6, 2, true}, HostRanks{6, 3, true},
-                                           HostRanks{4, 2, false}),
+                         ::testing::Values(HostRanks{{2, 2}, true}, HostRanks{{3, 3}, true}, HostRanks{{2, 2, 2}, true},
+                                           HostRanks{{2, 2}, false}, HostRanks{{2, 1}, true}, HostRanks{{1, 3}, true},
+                                           HostRanks{{1, 2, 2}, false}),
                          [](const auto& test) {
-                           return std::to_string(test.param.ranks) + "_on_" + std::to_string(test.param.hosts) +
-                                  (test.param.processes ? "_as_processes" : "_as_threads");
+                           std::string name = "with";
+                           for (const int ranks : test.param.of_each) name += "_" + std::to_string(ranks);
+                           return name + (test.param.processes ? "_as_processes" : "_as_threads");
                          });
 
 TEST_P(Stage3OnHosts, HasTheBitsOfPlainSteps) {
