@@ -11,8 +11,8 @@ namespace lockstep {
 
 /// FSDP's types of state dict: who writes the weights of a checkpoint.
 enum class StateDictType {
-  Full,    ///< the main process, whole: `model.safetensors`. Weights in shards are gathered for it on every rank
-  Sharded  ///< each rank a part, so that no rank gathers them: `model_shard-0000R-of-0000W.safetensors`
+  Full,    ///< the main process, whole: `model.safetensors`. Others send it pieces of weights in shards as it writes
+  Sharded  ///< each rank a part: `model_shard-0000R-of-0000W.safetensors`
 };
 
 /// Accelerate's FullyShardedDataParallelPlugin: `prepare` lets the ranks share out models with their optimizers

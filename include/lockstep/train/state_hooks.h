@@ -13,7 +13,8 @@
 namespace lockstep {
 
 /// The state that Accelerator::save_state is about to write; a hook may read and change it. The main process writes it;
-/// on other ranks both members are empty.
+/// on other ranks both members are empty. `weights` is empty if ranks save parts: with StateDictType::Sharded, and if a
+/// model's weights are in shards (stage 3). Weights that a hook gives are then an Error.
 struct StateToSave {
   std::vector<NamedTensors>& weights;         ///< of each prepared model, in the order of `prepare`; may be replaced
   std::map<std::string, std::string>& files;  ///< further files by name, as bytes

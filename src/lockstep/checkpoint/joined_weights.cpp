@@ -6,14 +6,18 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/create_folders.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/safetensors/safetensors_layout.h"
+#include "lockstep/safetensors/weight_plan.h"
 
 namespace lockstep {
 namespace {
@@ -153,6 +157,25 @@ void write_joined_weights(Communicator& group, const std::string& path, const Te
     }
   });
   if (unsent) std::rethrow_exception(unsent);
+}
+
+void write_joined_weight_files(Communicator& group, const std::string& folder, const NamedTensors& outlines,
+                               const TensorParts& parts, std::uint64_t max_shard_bytes) {
+  run_together(group, "making " + folder, [&] {
+    if (group.rank() == 0) create_folders(folder);
+  });
+  const std::vector<WeightFile> files = plan_weight_files(outlines, max_shard_bytes);
+  for (const WeightFile& file : files) {
+    std::set<std::string> names;
+    for (const auto& item : file.tensors) names.insert(item.first);
+    TensorParts of_file;
+    std::copy_if(parts.begin(), parts.end(), std::back_inserter(of_file),
+                 [&](const TensorPart& part) { return names.count(part.name) != 0; });
+    write_joined_weights(group, folder + "/" + file.name, of_file, [] {});
+  }
+  run_together(group, "completing " + folder, [&] {
+    if (group.rank() == 0) finish_weight_files(folder, files);
+  });
 }
 
 }  // namespace lockstep

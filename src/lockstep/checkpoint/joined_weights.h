@@ -9,6 +9,7 @@
 #include "lockstep/checkpoint/files/tensor_pieces.h"
 #include "lockstep/checkpoint/tensor_parts.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {
 
@@ -55,5 +56,12 @@ class JoinedWeights {
 /// @throws Error  on every rank, if the file cannot be written, or as JoinedWeights
 void write_joined_weights(Communicator& group, const std::string& path, const TensorParts& parts,
                           const std::function<void()>& finish);
+
+/// As `write_weight_files`, of a model of which each rank has parts: rank 0 writes the files one after the other.
+/// Collective over `group`.
+/// @param outlines  the model's tensors, in order; only their names, sizes and types are looked at
+/// @throws Error  on every rank, as write_joined_weights
+void write_joined_weight_files(Communicator& group, const std::string& folder, const NamedTensors& outlines,
+                               const TensorParts& parts, std::uint64_t max_shard_bytes);
 
 }  // namespace lockstep

@@ -7,8 +7,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,113 +14,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
-#include "tests/support/pretended_hosts.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/train/accelerator/parts_run.h"
 
 namespace lockstep {
 namespace {
-
-constexpr int kPartsWidth = 24;
-
-// Numbered layers, which are units, and one with buffers.
-torch::nn::Sequential parts_net() {
-  torch::nn::Sequential net(torch::nn::Linear(kPartsWidth, kPartsWidth), torch::nn::BatchNorm1d(kPartsWidth));
-  for (int i = 0; i < 7; ++i) net->push_back(torch::nn::Linear(kPartsWidth, kPartsWidth));
-  net->push_back(torch::nn::Linear(kPartsWidth, 3));
-  return net;
-}
-
-torch::Tensor parts_batch(int rank, int step) {
-  return (torch::arange(8 * kPartsWidth, torch::kFloat) + 31 * rank + 7 * step).square().sin().view({8, kPartsWidth});
-}
-
-struct PartsWay {
-  const char* name;
-  const char* engine;
-  int ranks;
-  int stage;  // 0: not fused
-  int hosts = 1;
-};
-
-// One rank's loop: a model, its optimizer and an accelerator over them.
-class PartsRun {
- public:
-  PartsRun(const PartsWay& way, const Membership& membership)
-      : rank_(membership.rank), accelerator_(options_of(way, membership)) {
-    auto [model, optimizer] = accelerator_.prepare(net_, adam_);
-    model_.emplace(model);
-    optimizer_.emplace(optimizer);
-    if (way.stage == 0) return;
-    FuseOptions how;
-    how.stage = way.stage;
-    EXPECT_NE(model_->ddp().fuse(adam_, how), FuseMode::Off) << model_->ddp().fuse_reason();
-  }
-  void backward(int step) { accelerator_.backward((*model_)(parts_batch(rank_, step)).square().mean()); }
-  void train(int step) {
-    backward(step);
-    optimizer_->step();
-    optimizer_->zero_grad();
-  }
-  Accelerator& accelerator() { return accelerator_; }
-  DistributedDataParallelBase& ddp() { return model_->ddp(); }
-  torch::nn::Sequential& net() { return net_; }
-  PreparedModel<torch::nn::Sequential>& model() { return *model_; }
-
-  // Weights, buffers and the optimizer's state by name, whole. Collective.
-  std::map<std::string, at::Tensor> everything() {
-    std::map<std::string, at::Tensor> all;
-    const NamedState state = ddp().optimizer_state(adam_);
-    for (const auto& [name, of_parameter] : state) {
-      for (const auto& [kind, tensor] : of_parameter.tensors) all[name + " " + kind] = tensor.clone();
-    }
-    ddp().unshard();
-    for (const auto& item : net_->named_parameters()) all[item.key()] = item.value().detach().clone();
-    for (const auto& item : net_->named_buffers()) all[item.key()] = item.value().clone();
-    ddp().reshard();
-    return all;
-  }
-
- private:
-  static AcceleratorOptions options_of(const PartsWay& way, const Membership& membership) {
-    AcceleratorOptions options;
-    options.ddp.process_group =
-        make_communicator(way.engine, way.hosts > 1 ? on_hosts(membership, way.hosts) : membership);
-    options.ddp.bucket_cap_mb = 0.002;
-    return options;
-  }
-
-  int rank_;
-  Accelerator accelerator_;
-  torch::nn::Sequential net_ = parts_net();
-  Adam adam_{net_->parameters(), torch::optim::AdamOptions(0.01)};
-  std::optional<PreparedModel<torch::nn::Sequential>> model_;
-  std::optional<PreparedOptimizer> optimizer_;
-};
-
-void run_parts(const PartsWay& way, const std::function<void(PartsRun&, int rank)>& body) {
-  run_ranks_as_threads(way.ranks, [&](const Membership& membership) {
-    PartsRun run(way, membership);
-    body(run, membership.rank);
-    run.accelerator().wait_for_everyone();
-  });
-}
-
-void expect_equal_parts(const std::map<std::string, at::Tensor>& got, const std::map<std::string, at::Tensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (const auto& [name, tensor] : want) {
-    ASSERT_EQ(got.count(name), 1U) << name;
-    EXPECT_TRUE(torch::equal(got.at(name), tensor)) << name;
-  }
-}
-
-SaveStateOptions in_parts() {
-  SaveStateOptions how;
-  how.state_dict_type = StateDictType::Sharded;
-  return how;
-}
 
 const PartsWay kPartsWays[] = {
     {"two_apart_stage_3", "tcp", 2, 3},   {"three_apart_stage_3", "tcp", 3, 3},
@@ -190,7 +88,9 @@ TEST(AcceleratorPartsOfStage3, AreNotGathered) {
     const std::int64_t peak = run.ddp().peak_weight_bytes();
     EXPECT_LT(peak, all);
     run.accelerator().save_state(folder / "state", in_parts());
-    run.accelerator().load_state(folder / "state");
+    run.accelerator().save_state(folder / "whole");
+    run.accelerator().save_model(run.model(), folder / "model");
+    for (const char* name : {"state", "whole"}) run.accelerator().load_state(folder / name);
     EXPECT_EQ(run.ddp().peak_weight_bytes(), peak);
     const std::string own = fmt::format("state/model_shard-0000{}-of-00003.safetensors", rank + 1);
     EXPECT_LT(std::filesystem::file_size(folder / own), static_cast<std::uintmax_t>(all / 2 + 4096));
@@ -219,21 +119,6 @@ TEST(AcceleratorPartsOfStage3, HaveWhatTheProgramWrote) {
       if (rank == 0) expect_equal_parts(loaded, written);  // whose buffers are saved
     });
   }
-}
-
-TEST(AcceleratorPartsOfStage3, AreWholeInSaveModel) {
-  const TemporaryFolder folder;
-  std::map<std::string, at::Tensor> weights;
-  run_parts({"", "tcp", 2, 3}, [&](PartsRun& run, int rank) {
-    run.train(0);
-    auto all = run.everything();
-    run.accelerator().save_model(run.model(), folder / "model");
-    if (rank == 0) weights = std::move(all);
-    run.train(1);  // the weights are in shards again
-  });
-  const WeightFiles files(folder / "model");
-  EXPECT_FALSE(files.names().empty());
-  for (const std::string& name : files.names()) EXPECT_TRUE(torch::equal(files.tensor(name), weights.at(name))) << name;
 }
 
 std::string parts_error(const std::function<void()>& body) {

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
+#include "lockstep/checkpoint/joined_weights.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
@@ -54,30 +54,9 @@ Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
 
 [[noreturn]] void refuse_hooked_weights() {
   throw Error("a hook of save_state gave weights, and each rank saves its part of the models' own", "Accelerator",
-              "write them to StateToSave::files, or save with StateDictType::Full");
+              "write them to StateToSave::files; or, if no model's weights are in shards (stage 3), save with "
+              "StateDictType::Full");
 }
-
-// While it lives, this rank has all weights, also those that are in shards otherwise.
-class AllWeights {
- public:
-  explicit AllWeights(const std::vector<DistributedDataParallelBase*>& models) {
-    for (DistributedDataParallelBase* model : models) {
-      if (model->unshard()) gathered_.push_back(model);
-    }
-  }
-  AllWeights(const AllWeights&) = delete;
-  AllWeights& operator=(const AllWeights&) = delete;
-  ~AllWeights() {
-    try {
-      for (DistributedDataParallelBase* model : gathered_) model->reshard();
-    } catch (const std::exception& error) {
-      log_warning("the weights of all ranks stay in memory until the next step: {}", error.what());
-    }
-  }
-
- private:
-  std::vector<DistributedDataParallelBase*> gathered_;  // for this alone
-};
 
 void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
   if (std::all_of(loaders.begin(), loaders.end(), [](const LoaderPosition* each) { return each->is_kept; })) return;
@@ -90,7 +69,11 @@ void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
 
 void Accelerator::save_weights(const ModuleTensors& tensors, DistributedDataParallelBase& model,
                                const std::string& folder, std::uint64_t max_shard_bytes) {
-  const AllWeights all({&model});
+  const TensorParts shards = model.weight_parts();
+  if (!shards.empty()) {
+    return write_joined_weight_files(process_group(), folder, tensors_to_save(tensors),
+                                     parts_to_save(tensors, shards, process_index(), num_processes()), max_shard_bytes);
+  }
   run_together(process_group(), "saving the model in " + folder, [&] {
     if (is_main_process()) write_weight_files(folder, tensors_to_save(tensors), max_shard_bytes);
   });
@@ -113,15 +96,17 @@ std::string Accelerator::save_state(const std::string& output_dir, SaveStateOpti
   }
   if (is_main_process()) warn_of_positions_that_are_not_kept(*loaders_);
   const StateDictType of_plugin = options_.fsdp_plugin ? options_.fsdp_plugin->state_dict_type : StateDictType::Full;
-  const bool in_parts = how.state_dict_type.value_or(of_plugin) == StateDictType::Sharded;
-  std::optional<AllWeights> all;
-  if (!in_parts) all.emplace(kept_->wrappers());
+  const bool is_sharded = how.state_dict_type.value_or(of_plugin) == StateDictType::Sharded;
+  const bool in_parts = is_sharded || kept_->has_shards();
   CheckpointContent content;
   run_together(process_group(), "gathering what save_state writes", [&] {
     content = kept_->content(project.iteration, is_main_process());
     std::vector<NamedTensors> weights;
     if (in_parts) {
-      content.weight_parts = kept_->weight_parts(process_index(), num_processes());
+      using Differing = AcceleratorState::Differing;
+      content.weight_parts =
+          kept_->weight_parts(process_index(), num_processes(), is_sharded ? Differing::Refused : Differing::OfRank0);
+      content.joins_weight_parts = !is_sharded;
     } else if (is_main_process()) {
       weights = kept_->weights();
     }

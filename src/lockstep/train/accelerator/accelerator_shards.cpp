@@ -42,8 +42,25 @@ bool is_to_save(const TensorPart& part, int rank) {
   return part.begin < part.end || (is_empty && rank == 0);
 }
 
-// The parts of shards, an equal share of the parameters that every rank has, and on rank 0 all buffers, of which other
-// ranks may have other values.
+enum class Others { LeftOut, Whole };
+
+// This rank's elements of weights in shards, under the names of `weights`. @param others  what is in no shards
+TensorParts parts_of_weights(const TensorParts& shards, const NamedTensors& weights, Others others) {
+  const PartsOfTensors in_shards = by_tensor(shards, weights);
+  TensorParts parts;
+  for (const auto& [name, tensor] : weights) {
+    const auto shard = in_shards.find(tensor.unsafeGetTensorImpl());
+    if (shard != in_shards.end()) {
+      parts.push_back(renamed(*shard->second, name));
+    } else if (others == Others::Whole) {
+      parts.push_back(all_of(name, tensor));
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
 TensorParts parts_to_save(const ModuleTensors& module, const TensorParts& shards, int rank, int world_size) {
   NamedTensors parameters;
   for (const NamedTensor& parameter : module.parameters) parameters.emplace_back(parameter.name, parameter.tensor);
@@ -64,39 +81,31 @@ TensorParts parts_to_save(const ModuleTensors& module, const TensorParts& shards
   return own;
 }
 
-enum class Others { LeftOut, Whole };
-
-// This rank's elements of weights in shards, under the names of `weights`. @param others  what is in no shards
-TensorParts parts_of_weights(const TensorParts& shards, const NamedTensors& weights, Others others) {
-  const PartsOfTensors in_shards = by_tensor(shards, weights);
-  TensorParts parts;
-  for (const auto& [name, tensor] : weights) {
-    const auto shard = in_shards.find(tensor.unsafeGetTensorImpl());
-    if (shard != in_shards.end()) {
-      parts.push_back(renamed(*shard->second, name));
-    } else if (others == Others::Whole) {
-      parts.push_back(all_of(name, tensor));
-    }
-  }
-  return parts;
-}
-
-}  // namespace
-
 std::vector<DistributedDataParallelBase*> AcceleratorState::wrappers() const {
   std::vector<DistributedDataParallelBase*> all;
   for (const auto& wrapper : wrappers_) all.push_back(&wrapper());
   return all;
 }
 
-std::vector<TensorParts> AcceleratorState::weight_parts(int rank, int world_size) const {
+bool AcceleratorState::has_shards() const {
+  return std::any_of(wrappers_.begin(), wrappers_.end(),
+                     [](const auto& wrapper) { return !wrapper().weight_parts().empty(); });
+}
+
+std::vector<TensorParts> AcceleratorState::weight_parts(int rank, int world_size, Differing differing) const {
   std::vector<TensorParts> all;
   for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (wrappers_[i]().replicas_may_differ()) {
+    if (!wrappers_[i]().replicas_may_differ()) {
+      all.push_back(parts_to_save(models_[i](), wrappers_[i]().weight_parts(), rank, world_size));
+      continue;
+    }
+    if (differing == Differing::Refused) {
       throw Error("weights in parts, of ranks that have different ones: the communication hook leaves them apart",
                   "Accelerator, save_state", "save with StateDictType::Full");
     }
-    all.push_back(parts_to_save(models_[i](), wrappers_[i]().weight_parts(), rank, world_size));
+    TensorParts& parts = all.emplace_back();
+    if (rank != 0) continue;
+    for (const auto& [name, tensor] : tensors_to_save(models_[i]())) parts.push_back(all_of(name, tensor));
   }
   return all;
 }

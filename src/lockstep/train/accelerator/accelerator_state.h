@@ -28,6 +28,10 @@ namespace lockstep {
 /// The tensors of a model that are saved: its parameters and buffers. Internal.
 NamedTensors tensors_to_save(const ModuleTensors& tensors);
 
+/// This rank's parts of them: its shards, an equal share of the parameters that every rank has, and on rank 0 all
+/// buffers, of which other ranks may have other values. All ranks together have each element once. Internal.
+TensorParts parts_to_save(const ModuleTensors& module, const TensorParts& shards, int rank, int world_size);
+
 /// The content of an Accelerator's checkpoints: all prepared objects, in order, and all registered ones. Objects must
 /// outlive it; destroyed loaders are left out. Internal.
 class AcceleratorState {
@@ -57,8 +61,12 @@ class AcceleratorState {
 
   /// The weights of each model, for a checkpoint.
   std::vector<NamedTensors> weights() const;
-  /// This rank's parts of them, of which all ranks together have each element once.
-  std::vector<TensorParts> weight_parts(int rank, int world_size) const;
+  /// Whether this rank has a share alone of some model's weights. Equal on all ranks.
+  bool has_shards() const;
+  /// This rank's parts of each model, of which all ranks together have each element once.
+  /// @param differing  of a model of which ranks may have different weights: rank 0 has all parts, or it is an Error
+  enum class Differing { OfRank0, Refused };
+  std::vector<TensorParts> weight_parts(int rank, int world_size, Differing differing) const;
   /// The wrapper of each model, in the order of `weights`.
   std::vector<DistributedDataParallelBase*> wrappers() const;
   /// This rank's contribution to a checkpoint, without the weights.
