@@ -162,7 +162,9 @@ TEST(TrainerInShards, TrainsAgain) {
 
 // Checkpoints in each form, the best of which is loaded into shards; saved by one number of ranks, loaded by another.
 TEST(TrainerInShards, LoadsTheBestModelAndResumes) {
-  for (const bool in_parts : {false, true}) {
+  for (const int form : {0, 1, 2, 3}) {
+    const bool in_parts = form / 2 == 1, in_background = form % 2 == 1;
+    SCOPED_TRACE(std::string(in_parts ? "in parts" : "whole") + (in_background ? ", in the background" : ""));
     std::vector<at::Tensor> ends;
     std::vector<std::string> files;
     for (const char* fsdp : {"shard_grad_op", "full_shard"}) {
@@ -178,6 +180,7 @@ TEST(TrainerInShards, LoadsTheBestModelAndResumes) {
               options.args.lr_scheduler_type = "constant";
               options.args.eval_strategy = options.args.save_strategy = "epoch";
               options.args.load_best_model_at_end = true;
+              options.args.save_in_background = in_background;
               if (in_parts) options.args.fsdp_config = {{"state_dict_type", "SHARDED_STATE_DICT"}};
               if (!from.empty()) options.args.resume_from_checkpoint = from;
               options.args.allow_world_size_change = true;
@@ -200,8 +203,8 @@ TEST(TrainerInShards, LoadsTheBestModelAndResumes) {
     }
     ASSERT_EQ(ends.size(), 6);
     for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(torch::equal(ends[i], ends[i + 3])) << i << in_parts;
-      EXPECT_TRUE(files[i] == files[i + 3]) << i << in_parts;
+      EXPECT_TRUE(torch::equal(ends[i], ends[i + 3])) << i;
+      EXPECT_TRUE(files[i] == files[i + 3]) << i;
     }
   }
 }

@@ -58,6 +58,9 @@ struct TrainingArguments {
   double save_steps = 500;
   std::optional<std::int64_t> save_total_limit;  ///< checkpoints to keep; nothing: all
   bool save_only_model = false;
+  /// The training continues while a copy of what a checkpoint holds is written. Nothing: unless weights are in shards
+  /// (full_shard), whose ranks may have no memory for such a copy of their share.
+  std::optional<bool> save_in_background;
   bool enable_jit_checkpoint = true;  ///< SIGTERM, SIGINT: finish the update, save, end
 
   // The best model.

@@ -105,6 +105,8 @@ std::vector<TrainingArgumentRow> cadence() {
           .at_least(1),
       Row("save_only_model", &Args::save_only_model,
           "checkpoints hold the model alone, and no training resumes from them"),
+      Row("save_in_background", &Args::save_in_background,
+          "continue while a copy of what a checkpoint holds is written; default: unless weights are in shards"),
       Row("enable_jit_checkpoint", &Args::enable_jit_checkpoint,
           "on Ctrl-C, SIGTERM or SIGUSR1 save a checkpoint and end with code 130 or 143"),
       Row("load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"),

@@ -78,7 +78,7 @@ void TrainingCheckpoints::save(SaveOptions how) {
   if (!writer_) {
     CheckpointWriterOptions options;
     options.output_dir = args.output_dir;
-    options.background = !context_.shards;  // whose ranks have no memory for a copy of what is saved
+    options.background = args.save_in_background.value_or(!context_.shards);
     options.save_total_limit = static_cast<int>(args.save_total_limit.value_or(0));
     writer_ = std::make_unique<CheckpointWriter>(options, context_.group);
   }
