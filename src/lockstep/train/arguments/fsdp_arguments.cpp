@@ -1,20 +1,18 @@
 #include "lockstep/train/arguments/fsdp_arguments.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/lower_case.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/train/arguments/fsdp_environment.h"
+#include "lockstep/train/arguments/fsdp_strategy.h"
 
 namespace lockstep {
 namespace {
@@ -32,16 +30,11 @@ const char* const kNoGather = "it is for weights that are gathered, and with sha
   throw UsageError(what + ": " + why, where, fix);
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // Hugging Face takes a text of several words, or a list of them.
 std::vector<std::string> words_of(const std::vector<std::string>& items) {
   std::vector<std::string> words;
   for (const std::string& item : items) {
-    std::string text = lower(item);
+    std::string text = lower_case(item);
     std::replace(text.begin(), text.end(), ',', ' ');
     std::istringstream in(text);
     for (std::string word; in >> word;) words.push_back(word);
@@ -53,14 +46,14 @@ std::vector<std::string> words_of(const std::vector<std::string>& items) {
 bool asks_for_nothing(const FsdpJson& value) {
   if (value.is_null() || value == false || value == 0) return true;
   if (value.is_string()) {
-    const std::string text = lower(value.get<std::string>());
+    const std::string text = lower_case(value.get<std::string>());
     return text.empty() || text == "false" || text == "none" || text == "no_prefetch" || text == "no_wrap";
   }
   return value.is_array() && value.empty();
 }
 
 bool is_true(const FsdpJson& value) {
-  return value == true || (value.is_string() && lower(value.get<std::string>()) == "true");
+  return value == true || (value.is_string() && lower_case(value.get<std::string>()) == "true");
 }
 
 // Options of FSDP that change nothing here, or that have another name; the others ask for what is not there.
@@ -92,60 +85,13 @@ bool is_harmless(const std::string& name) {
 }
 
 bool is_sharded_state_dict(const std::string& key, const FsdpJson& value, const std::string& where) {
-  const std::string type = value.is_string() ? lower(value.get<std::string>()) : value.dump();
+  const std::string type = value.is_string() ? lower_case(value.get<std::string>()) : value.dump();
   if (type == "sharded_state_dict") return true;
   if (type == "full_state_dict") return false;
   const bool is_local = type == "local_state_dict";
   refuse_fsdp(fmt::format("fsdp_config: {} {}", key, printable(type)),
               is_local ? "such files fit one number of ranks alone" : "it is not a type of state dict", where,
               "write FULL_STATE_DICT, for one file of weights, or SHARDED_STATE_DICT, for one of each rank");
-}
-
-// The name of an option without FSDP's prefix.
-std::string plain_name(const std::string& key) { return key.rfind("fsdp_", 0) == 0 ? key.substr(5) : key; }
-
-// What `fsdp_config` says about the way to shard, beside `fsdp`.
-struct Strategy {
-  std::optional<bool> reshards;     // reshard_after_forward of FSDP2
-  std::optional<std::string> word;  // sharding_strategy of FSDP1, which accelerate calls reshard_after_forward, too
-  std::string key;                  // that has it
-};
-
-// Names of FSDP1's strategies, at the places by which PyTorch numbers them from 1 on.
-constexpr std::array<const char*, 5> kStrategies{"full_shard", "shard_grad_op", "no_shard", "hybrid_shard",
-                                                 "hybrid_shard_zero2"};
-
-std::string strategy_in(const FsdpJson& value, const std::string& key, const std::string& where) {
-  const std::string text = value.is_string() ? lower(value.get<std::string>()) : value.dump();
-  for (std::size_t i = 0; i < kStrategies.size(); ++i) {
-    if (text == kStrategies[i] || text == std::to_string(i + 1)) return kStrategies[i];
-  }
-  refuse_fsdp(fmt::format("fsdp_config: {} {}", key, printable(text)), "it is not a strategy of FSDP", where,
-              fmt::format("write one of {}{}", fmt::join(kStrategies, ", "),
-                          plain_name(key) == "reshard_after_forward" ? ", or true or false" : ""));
-}
-
-Strategy strategy_of(const FsdpJson& config, const std::string& where) {
-  Strategy strategy;
-  if (!config.is_object()) return strategy;
-  for (const auto& [key, value] : config.items()) {
-    const std::string name = plain_name(key);
-    const bool is_reshard = name == "reshard_after_forward";
-    if ((!is_reshard && name != "sharding_strategy") || value.is_null()) continue;
-    const std::string text = value.is_string() ? lower(value.get<std::string>()) : "";
-    if (is_reshard && (value.is_boolean() || text == "true" || text == "false")) {
-      strategy.reshards = is_true(value);
-      continue;
-    }
-    const std::string word = strategy_in(value, key, where);
-    if (strategy.word && *strategy.word != word) {
-      refuse_fsdp(fmt::format("fsdp_config: {} {} and {} {}", strategy.key, *strategy.word, key, word),
-                  "they are two strategies", where, "leave one of them out");
-    }
-    strategy.word = word;
-    strategy.key = key;
-  }
-  return strategy;
 }
 
 std::vector<std::string> types_in(const FsdpJson& value, const std::string& key, const std::string& where) {
@@ -170,8 +116,8 @@ std::vector<std::string> types_in(const FsdpJson& value, const std::string& key,
 
 // Options of units and gathering, which have a meaning where weights are gathered. @return  false if it is another
 bool read_unit_option(const std::string& key, const FsdpJson& value, Sharding& sharding, const std::string& where) {
-  const std::string name = plain_name(key);
-  const std::string text = value.is_string() ? lower(value.get<std::string>()) : "";
+  const std::string name = plain_fsdp_name(key);
+  const std::string text = value.is_string() ? lower_case(value.get<std::string>()) : "";
   if (name == "transformer_layer_cls_to_wrap") {
     sharding.unit_types = types_in(value, key, where);
   } else if (name == "min_num_params") {
@@ -195,8 +141,8 @@ bool read_unit_option(const std::string& key, const FsdpJson& value, Sharding& s
 void read_config(const FsdpJson& config, Sharding& sharding, const std::string& where) {
   if (!config.is_object()) return;
   for (const auto& [key, value] : config.items()) {
-    const std::string name = plain_name(key);
-    if (name == "reshard_after_forward" || name == "sharding_strategy") continue;  // by strategy_of
+    const std::string name = plain_fsdp_name(key);
+    if (name == "reshard_after_forward" || name == "sharding_strategy") continue;  // by fsdp_strategy_of
     if (is_harmless(name) || asks_for_nothing(value)) continue;
     if (name == "state_dict_type") {
       sharding.saves_shards = is_sharded_state_dict(key, value, where);
@@ -233,7 +179,7 @@ void take_way(const std::string& word, Sharding& sharding, const std::string& wh
 
 Sharding asked_sharding(const TrainingArguments& arguments, const std::string& where) {
   Sharding sharding;
-  const Strategy strategy = strategy_of(arguments.fsdp_config, where);
+  const FsdpStrategy strategy = fsdp_strategy_of(arguments.fsdp_config, where);
   std::string taken;
   for (const std::string& given : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
     if (given == "false" || given == "auto_wrap") continue;
