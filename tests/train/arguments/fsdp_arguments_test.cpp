@@ -84,6 +84,23 @@ TEST(FsdpArguments, ConfigMayNameTheStrategy) {
   EXPECT_NE(refusal("true", {{"fsdp_sharding_strategy", 6}}).find("not a strategy of FSDP"), std::string::npos);
 }
 
+// Hugging Face's Trainer passes over it in silence.
+TEST(FsdpArguments, AStrategyInTheConfigNeedsFsdp) {
+  const auto refusal = [](const nlohmann::json& config, const nlohmann::json& fsdp = nullptr) {
+    TrainingArguments args;
+    set_training_argument(args, "fsdp", fsdp, "args.json");
+    set_training_argument(args, "fsdp_config", config, "args.json");
+    return refusal_of([&] { sharding_of(args, "args.json"); });
+  };
+  EXPECT_NE(refusal({{"fsdp_sharding_strategy", "FULL_SHARD"}})
+                .find("fsdp_config: fsdp_sharding_strategy full_shard: nothing is sharded without fsdp"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"reshard_after_forward", true}}).find("reshard_after_forward true"), std::string::npos);
+  EXPECT_NE(refusal({{"reshard_after_forward", false}}, "").find("write fsdp: true"), std::string::npos);
+  EXPECT_EQ(refusal({{"sharding_strategy", "NO_SHARD"}}), "no UsageError");
+  EXPECT_EQ(refusal({{"reshard_after_forward", "HYBRID_SHARD"}}, false), "no UsageError");
+}
+
 TEST(FsdpArguments, HybridShardHasAReplicaOfTheWeightsOnEachHost) {
   const auto sharding = [](const std::string& fsdp, const nlohmann::json& config) {
     TrainingArguments args;

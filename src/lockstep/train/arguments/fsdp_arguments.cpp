@@ -177,11 +177,23 @@ void take_way(const std::string& word, Sharding& sharding, const std::string& wh
   }
 }
 
+// Hugging Face's Trainer passes over a strategy without `fsdp`, and would train with more memory than was asked for.
+void refuse_without_fsdp(const FsdpStrategy& strategy, const std::string& where) {
+  const bool has_word = strategy.word && *strategy.word != "no_shard";
+  if (!has_word && !strategy.reshards) return;
+  refuse_fsdp(has_word ? fmt::format("fsdp_config: {} {}", strategy.key, *strategy.word)
+                       : fmt::format("fsdp_config: reshard_after_forward {}", *strategy.reshards),
+              "nothing is sharded without fsdp", where,
+              "write fsdp: true for what fsdp_config says, or fsdp: false for a training without it");
+}
+
 Sharding asked_sharding(const TrainingArguments& arguments, const std::string& where) {
   Sharding sharding;
   const FsdpStrategy strategy = fsdp_strategy_of(arguments.fsdp_config, where);
+  const std::vector<std::string> words = words_of(arguments.fsdp.value_or(std::vector<std::string>()));
+  if (words.empty()) refuse_without_fsdp(strategy, where);
   std::string taken;
-  for (const std::string& given : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
+  for (const std::string& given : words) {
     if (given == "false" || given == "auto_wrap") continue;
     const bool is_open = given == "true";
     if (!is_open && strategy.word && *strategy.word != given) {
