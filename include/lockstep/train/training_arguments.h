@@ -94,7 +94,8 @@ struct TrainingArguments {
   bool survive_lost_ranks = false;
   /// ddp: "shard_grad_op" shares gradients out too (FuseOptions::stage 2), "full_shard" and "true" also weights (stage
   /// 3), "no_shard" neither; "hybrid_shard" and "hybrid_shard_zero2" are "shard_grad_op" where the ranks of each host
-  /// have one copy of the weights, and are refused elsewhere. "auto_wrap" beside it changes nothing.
+  /// have one copy of the weights, and are refused elsewhere. "auto_wrap" beside it changes nothing, and alone it is
+  /// "true".
   std::optional<std::vector<std::string>> fsdp;
   /// FSDP's options: transformer_layer_cls_to_wrap, min_num_params and reshard_after_forward go with "full_shard";
   /// reshard_after_forward false with fsdp true is "shard_grad_op", and a strategy's name there or in

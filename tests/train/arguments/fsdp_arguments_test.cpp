@@ -46,6 +46,8 @@ TEST(FsdpArguments, SharesOutGradients) {
 TEST(FsdpArguments, SharesOutWeightsByUnits) {
   EXPECT_EQ(stage_of("full_shard auto_wrap"), 3);
   EXPECT_EQ(stage_of("true"), 3);
+  EXPECT_EQ(stage_of("auto_wrap"), 3) << "Hugging Face's default strategy";
+  EXPECT_EQ(stage_of("auto_wrap", {{"sharding_strategy", "SHARD_GRAD_OP"}}), 2);
   EXPECT_EQ(stage_of("full_shard", {{"backward_prefetch", "BACKWARD_PRE"},
                                     {"forward_prefetch", true},
                                     {"limit_all_gathers", "true"},

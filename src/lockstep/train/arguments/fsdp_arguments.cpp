@@ -42,6 +42,14 @@ std::vector<std::string> words_of(const std::vector<std::string>& items) {
   return words;
 }
 
+// The ways to shard that `fsdp` asks for. As in Hugging Face's Trainer, "auto_wrap" adds nothing to another word, and
+// alone it asks for FSDP with its default.
+std::vector<std::string> ways_of(std::vector<std::string> words) {
+  if (words.empty()) return words;
+  words.erase(std::remove(words.begin(), words.end(), "auto_wrap"), words.end());
+  return words.empty() ? std::vector<std::string>{"true"} : words;
+}
+
 // Whether a value asks for nothing: null, false, 0, empty, or what FSDP calls so.
 bool asks_for_nothing(const FsdpJson& value) {
   if (value.is_null() || value == false || value == 0) return true;
@@ -190,11 +198,11 @@ void refuse_without_fsdp(const FsdpStrategy& strategy, const std::string& where)
 Sharding asked_sharding(const TrainingArguments& arguments, const std::string& where) {
   Sharding sharding;
   const FsdpStrategy strategy = fsdp_strategy_of(arguments.fsdp_config, where);
-  const std::vector<std::string> words = words_of(arguments.fsdp.value_or(std::vector<std::string>()));
-  if (words.empty()) refuse_without_fsdp(strategy, where);
+  const std::vector<std::string> ways = ways_of(words_of(arguments.fsdp.value_or(std::vector<std::string>())));
+  if (ways.empty()) refuse_without_fsdp(strategy, where);
   std::string taken;
-  for (const std::string& given : words) {
-    if (given == "false" || given == "auto_wrap") continue;
+  for (const std::string& given : ways) {
+    if (given == "false") continue;
     const bool is_open = given == "true";
     if (!is_open && strategy.word && *strategy.word != given) {
       refuse_fsdp(fmt::format("fsdp: {} and fsdp_config: {} {}", printable(given), strategy.key, *strategy.word),
