@@ -3,6 +3,7 @@
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
+#include "lockstep/launch/accelerate/accelerate_fsdp.h"
 
 namespace lockstep::fuzz {
 
@@ -14,6 +15,8 @@ void run_accelerate_config(std::string_view bytes) {
     const AccelerateConfig again = read_accelerate_config(file_with(name, written));
     LOCKSTEP_HOLDS(accelerate_config_text(again, as_json) == written);
   }
+  const AccelerateConfig config = read_accelerate_config(file_with("config.yaml", bytes));
+  fsdp_environment(config, config.num_machines, config.num_processes, "config.yaml");
 }
 
 }  // namespace lockstep::fuzz

@@ -111,11 +111,11 @@ TEST_F(AccelerateLaunching, TellsProgramsWhatFsdpIsAskedFor) {
   EXPECT_EQ(full.count("FSDP_SHARDING_STRATEGY"), 0U);
   EXPECT_EQ(of("1.15.0-fsdp2-mesh.yaml").at("FSDP_SHARDING_STRATEGY"), "HYBRID_SHARD");
   EXPECT_EQ(of("1.15.0-cpu4-bf16.yaml").count("ACCELERATE_USE_FSDP"), 0U);
-  const auto refusal = [&](const std::string& replicas, const std::string& shards) -> std::string {
-    const std::string path = file(
-        "distributed_type: FSDP\nnum_processes: 4\nnum_machines: 2\nparallelism_config:\n"
-        "  parallelism_config_dp_replicate_size: " +
-        replicas + "\n  parallelism_config_dp_shard_size: " + shards + "\n");
+  const auto refusal = [&](const std::string& replicas, const std::string& shards,
+                           const std::string& machines = "2") -> std::string {
+    const std::string path = file("distributed_type: FSDP\nnum_processes: 4\nnum_machines: " + machines +
+                                  "\nparallelism_config:\n  parallelism_config_dp_replicate_size: " + replicas +
+                                  "\n  parallelism_config_dp_shard_size: " + shards + "\n");
     try {
       resolve({"--config-file", path});
     } catch (const Error& error) {
@@ -126,6 +126,8 @@ TEST_F(AccelerateLaunching, TellsProgramsWhatFsdpIsAskedFor) {
   EXPECT_EQ(refusal("1", "4"), "accepted");
   EXPECT_NE(refusal("4", "1").find("a replica is all ranks of a machine"), std::string::npos);
   EXPECT_NE(refusal("2", "4").find("there are 4 processes"), std::string::npos);
+  // 4 times 2^30 + 1 is 4 in an int.
+  EXPECT_NE(refusal("4", "1073741825", "4").find("there are 4 processes"), std::string::npos);
 }
 
 TEST_F(AccelerateLaunching, FindsTheDefaultFile) {

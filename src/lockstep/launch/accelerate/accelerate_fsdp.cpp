@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -111,7 +112,7 @@ std::map<std::string, std::string> fsdp_environment(const AccelerateConfig& conf
   if (!config.parallelism) return environment;
   const auto [replicas, shards] = *config.parallelism;
   const std::string asked = fmt::format("parallelism_config asks for {} replicas of {} shards", replicas, shards);
-  if (replicas * shards != processes) {
+  if (static_cast<std::int64_t>(replicas) * shards != processes) {
     throw Error(fmt::format("{}, and there are {} processes", asked, processes), path,
                 "make the product of both sizes the number of processes");
   }
