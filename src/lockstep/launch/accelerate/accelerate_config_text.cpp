@@ -10,21 +10,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/text/lower_case.h"
+#include "lockstep/base/text/setting_value.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
 
 namespace lockstep {
 namespace {
 
 using Json = nlohmann::json;  // its objects are sorted by key
-
-// A switch or a number as such.
-Json plain_value(const std::string& text) {
-  if (lower_case(text) == "true" || lower_case(text) == "false") return lower_case(text) == "true";
-  constexpr std::size_t kMostDigits = 18;
-  const bool is_number = !text.empty() && text.size() <= kMostDigits &&
-                         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return is_number ? Json(std::stoll(text)) : Json(text);
-}
 
 Json json_of(const AccelerateConfig& config) {
   Json out{{"compute_environment", config.compute_environment},
@@ -46,7 +38,7 @@ Json json_of(const AccelerateConfig& config) {
   if (config.gpu_ids) out["gpu_ids"] = *config.gpu_ids;
   if (config.main_process_ip) out["main_process_ip"] = *config.main_process_ip;
   if (config.main_process_port) out["main_process_port"] = *config.main_process_port;
-  for (const auto& [key, value] : config.fsdp_config) out["fsdp_config"]["fsdp_" + key] = plain_value(value);
+  for (const auto& [key, value] : config.fsdp_config) out["fsdp_config"]["fsdp_" + key] = setting_value(value);
   if (config.parallelism) {
     out["parallelism_config"] = {{"parallelism_config_dp_replicate_size", config.parallelism->replicas},
                                  {"parallelism_config_dp_shard_size", config.parallelism->shards}};

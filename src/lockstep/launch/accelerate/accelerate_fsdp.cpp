@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text/lower_case.h"
+#include "lockstep/base/fsdp_variables.h"
+#include "lockstep/base/text/affixes.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 
@@ -18,32 +18,9 @@ namespace {
 const std::string kFsdpPrefix = "fsdp_";
 const std::string kParallelismPrefix = "parallelism_config_";
 
-// The variable of a key is FSDP_ and its name without the prefix, but for one.
-const std::vector<std::string>& fsdp_keys() {
-  static const std::vector<std::string> keys{"version",
-                                             "sharding_strategy",
-                                             "reshard_after_forward",
-                                             "offload_params",
-                                             "min_num_params",
-                                             "auto_wrap_policy",
-                                             "transformer_layer_cls_to_wrap",
-                                             "backward_prefetch",
-                                             "state_dict_type",
-                                             "forward_prefetch",
-                                             "use_orig_params",
-                                             "cpu_ram_efficient_loading",
-                                             "sync_module_states",
-                                             "activation_checkpointing",
-                                             "activation_checkpointing_offload",
-                                             "ignored_modules"};
-  return keys;
-}
-
-std::string variable_of(const std::string& key) {
-  if (key == "transformer_layer_cls_to_wrap") return "FSDP_TRANSFORMER_CLS_TO_WRAP";
-  std::string name = "FSDP_" + key;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
-  return name;
+bool is_fsdp_key(const std::string& name) {
+  return std::any_of(kFsdpVariables.begin(), kFsdpVariables.end(),
+                     [&](const auto& variable) { return name == variable.second; });
 }
 
 std::string line_of(const YAML::Node& node, const std::string& path) {
@@ -68,10 +45,10 @@ std::map<std::string, std::string> read_fsdp_config(const YAML::Node& section, c
   std::map<std::string, std::string> config;
   for (const auto& item : section) {
     const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
-    const std::string name = key.rfind(kFsdpPrefix, 0) == 0 ? key.substr(kFsdpPrefix.size()) : key;
-    if (std::find(fsdp_keys().begin(), fsdp_keys().end(), name) == fsdp_keys().end()) {
+    const std::string name = starts_with(key, kFsdpPrefix) ? key.substr(kFsdpPrefix.size()) : key;
+    if (!is_fsdp_key(name)) {
       std::vector<std::string> known;
-      for (const std::string& each : fsdp_keys()) known.push_back(kFsdpPrefix + each);
+      for (const auto& variable : kFsdpVariables) known.push_back(kFsdpPrefix + variable.second);
       throw Error(fmt::format("unknown key '{}' in fsdp_config{}", printable(key), did_you_mean(key, known)),
                   line_of(item.first, path), "correct it or remove it");
     }
@@ -87,7 +64,7 @@ ReplicasAndShards read_parallelism_config(const YAML::Node& section, const std::
     if (item.second.IsNull()) continue;
     const std::string key = item.first.Scalar();
     const std::string name =
-        key.rfind(kParallelismPrefix, 0) == 0 ? key.substr(kParallelismPrefix.size()) : printable(key);
+        starts_with(key, kParallelismPrefix) ? key.substr(kParallelismPrefix.size()) : printable(key);
     const std::string text = value_of(item.first, item.second, path);
     int size = 0;
     const bool is_size = YAML::convert<int>::decode(item.second, size) && size > 0;
@@ -108,7 +85,11 @@ std::map<std::string, std::string> fsdp_environment(const AccelerateConfig& conf
                                                     const std::string& path) {
   if (config.distributed_type != "FSDP") return {};
   std::map<std::string, std::string> environment{{"ACCELERATE_USE_FSDP", "true"}};
-  for (const auto& [key, value] : config.fsdp_config) environment[variable_of(key)] = value;
+  for (const auto& [variable, key] : kFsdpVariables) {
+    if (const auto given = config.fsdp_config.find(key); given != config.fsdp_config.end()) {
+      environment[variable] = given->second;
+    }
+  }
   if (!config.parallelism) return environment;
   const auto [replicas, shards] = *config.parallelism;
   const std::string asked = fmt::format("parallelism_config asks for {} replicas of {} shards", replicas, shards);
