@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -65,6 +66,14 @@ CheckpointContent joined_content(std::int64_t step, int rank, int ranks) {
   content.weight_parts = {parts_of_rank(joined_sample(), rank, ranks)};
   content.joins_weight_parts = true;
   return content;
+}
+
+CheckpointWriterOptions joined_options(const std::string& output_dir, FileSystem* files = nullptr) {
+  CheckpointWriterOptions options;
+  options.output_dir = output_dir;
+  options.timeout = std::chrono::seconds(20);
+  options.file_system = files;
+  return options;
 }
 
 TEST(JoinedWeights, AreTheFileThatARankWithAllOfThemWouldWrite) {
@@ -133,8 +142,7 @@ TEST(JoinedCheckpoint, HoldsOneFileOfWeights) {
   const std::string want = file_of(folder / "want", joined_sample());
   for (const bool background : {false, true}) {
     join_on("gloo", 3, [&](const std::shared_ptr<Communicator>& group) {
-      CheckpointWriterOptions options;
-      options.output_dir = folder / (background ? "background" : "foreground");
+      CheckpointWriterOptions options = joined_options(folder / (background ? "background" : "foreground"));
       options.background = background;
       CheckpointWriter writer(options, group);
       for (const std::int64_t step : {4, 8}) writer.save(joined_content(step, group->rank(), 3));
@@ -160,11 +168,7 @@ TEST(JoinedCheckpoint, IsAbsentIfADiskIsFullAndTheNextOneIsWhole) {
       // On rank 0 within the file of weights, which the others send; on rank 2 in its own file, after that.
       const std::int64_t at_byte = victim == 0 ? 6'000'000 : 100;
       FaultyFileSystem files(Fault::Full, -1, group->rank() == victim ? at_byte : -1);
-      CheckpointWriterOptions options;
-      options.output_dir = folder / "out";
-      options.file_system = &files;
-      options.timeout = std::chrono::seconds(20);
-      CheckpointWriter writer(options, group);
+      CheckpointWriter writer(joined_options(folder / "out", &files), group);
       writer.save(joined_content(4, group->rank(), 3));
       const std::string error = error_on([&] { writer.save(joined_content(5, group->rank(), 3)); });
       EXPECT_TRUE(says(error, "No space left")) << group->rank() << " " << error;
@@ -183,11 +187,7 @@ TEST(JoinedCheckpoint, IsAbsentIfARankDies) {
   const auto body = [&](const Membership& membership) {
     const std::shared_ptr<Communicator> group = make_communicator("tcp", membership);
     FaultyFileSystem files(Fault::Kill, group->rank() == 1 ? 2 : -1);
-    CheckpointWriterOptions options;
-    options.output_dir = folder / "out";
-    options.file_system = &files;
-    options.timeout = std::chrono::seconds(20);
-    CheckpointWriter writer(options, group);
+    CheckpointWriter writer(joined_options(folder / "out", &files), group);
     writer.save(joined_content(2, group->rank(), 3));
     const std::string error = error_on([&] { writer.wait(); });
     EXPECT_TRUE(says(error, "rank 1")) << error;
@@ -201,8 +201,7 @@ TEST(JoinedCheckpoint, IsAbsentIfARankDies) {
 TEST(LoadedParts, AreComparedWithWhatRank0Reads) {
   const TemporaryFolder folder;
   join_on("tcp", 2, [&](const std::shared_ptr<Communicator>& group) {
-    CheckpointWriterOptions options;
-    options.output_dir = folder / "out";
+    CheckpointWriterOptions options = joined_options(folder / "out");
     options.background = false;
     CheckpointWriter writer(options, group);
     const Checkpoint saved(writer.save(joined_content(1, group->rank(), 2)));

@@ -53,22 +53,14 @@ class CoordinatorJob {
   /// A host of a job whose coordinator was lost. @param runs  it has ranks, of
   /// the world `generation`
   void resume(const std::string& id, std::int64_t generation, bool runs, int restarts = 0) {
-    HostReport report;
-    report.kind = Report::Resumes;
-    report.host = id;
-    report.entry = like(id);
-    report.generation = generation;
+    HostReport report = resumes(id, generation);
     report.runs = runs;
     report.restarts = restarts;
     take(report);
   }
   /// The same with ranks that survive the loss of others.
   void resume_surviving(const std::string& id, std::int64_t generation, HostReport::Ranks ranks) {
-    HostReport report;
-    report.kind = Report::Resumes;
-    report.host = id;
-    report.entry = like(id);
-    report.generation = generation;
+    HostReport report = resumes(id, generation);
     report.runs = true;
     report.ranks = std::move(ranks);
     report.ranks.survive = true;
@@ -109,6 +101,14 @@ class CoordinatorJob {
   void make_slow(const std::string& host) { slow_ = host; }
 
  private:
+  HostReport resumes(const std::string& id, std::int64_t generation) const {
+    HostReport report;
+    report.kind = Report::Resumes;
+    report.host = id;
+    report.entry = like(id);
+    report.generation = generation;
+    return report;
+  }
   static Coordinator::Rules rules() {
     using std::chrono::seconds;
     return {seconds(60), seconds(30), seconds(2)};

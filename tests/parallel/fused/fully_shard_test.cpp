@@ -194,24 +194,32 @@ struct SquaresImpl : torch::nn::Module {
 };
 TORCH_MODULE(Squares);
 
+struct Bf16Squares {
+  explicit Bf16Squares(const Group& group) : fsdp(model, optimizer, bf16_on(group)) {}
+  static FullyShardOptions bf16_on(const Group& group) {
+    FullyShardOptions options = fully_shard_on(group);
+    options.mp_policy.param_dtype = torch::kBFloat16;
+    return options;
+  }
+  Squares model;
+  AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
+  FullyShardedDataParallel<Squares> fsdp;
+};
+
 // Matrices alone, one in each unit, so that bytes can be counted by hand: in fp32 a unit would have twice as many.
 TEST(FullyShardPrecision, GathersLayersOfLibTorchInBf16) {
   run_ranks_as_threads(2, [](const Membership& membership) {
     const Group group = make_communicator("tcp", membership);
-    Squares model;
-    AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
-    FullyShardOptions options = fully_shard_on(group);
-    options.mp_policy.param_dtype = torch::kBFloat16;
-    auto fsdp = fully_shard(model, optimizer, options);
+    Bf16Squares squares(group);
     for (int step = 0; step < 4; ++step) {
-      fsdp(fuse_batch(group->rank(), step, kSquareSide)).to(torch::kFloat).pow(2).sum().backward();
-      optimizer.step();
-      optimizer.zero_grad();
+      squares.fsdp(fuse_batch(group->rank(), step, kSquareSide)).to(torch::kFloat).pow(2).sum().backward();
+      squares.optimizer.step();
+      squares.optimizer.zero_grad();
     }
     const std::int64_t matrix = kSquareSide * kSquareSide;
     const std::int64_t shard = 4 * kSquares * matrix / 2, copies = 2 * kSquares * matrix / 2;
     // The unit that is used and what has arrived of it, and what arrives of the next one.
-    EXPECT_EQ(fsdp.peak_weight_bytes(), shard + copies + 3 * 2 * matrix);
+    EXPECT_EQ(squares.fsdp.peak_weight_bytes(), shard + copies + 3 * 2 * matrix);
     group->barrier();
   });
 }
@@ -220,14 +228,10 @@ TEST(FullyShardPrecision, GathersLayersOfLibTorchInBf16) {
 TEST(FullyShardPrecision, ForwardsInSeveralThreadsWaitForEachOther) {
   run_ranks_as_threads(1, [](const Membership& membership) {
     const Group group = make_communicator("", membership);
-    Squares model;
-    AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
-    FullyShardOptions options = fully_shard_on(group);
-    options.mp_policy.param_dtype = torch::kBFloat16;
-    auto fsdp = fully_shard(model, optimizer, options);
+    Bf16Squares squares(group);
     const auto evaluate = [&] {
       const torch::NoGradGuard no_grad;
-      return fsdp(fuse_batch(0, 0, kSquareSide));
+      return squares.fsdp(fuse_batch(0, 0, kSquareSide));
     };
     const at::Tensor want = evaluate();
     std::vector<std::thread> threads;
@@ -239,7 +243,7 @@ TEST(FullyShardPrecision, ForwardsInSeveralThreadsWaitForEachOther) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong, 0);
-    for (const auto& layer : *model->layers) {
+    for (const auto& layer : *squares.model->layers) {
       EXPECT_TRUE(layer->as<torch::nn::Linear>()->weight.is_same(layer->parameters()[0]));
     }
   });

@@ -50,6 +50,37 @@ struct DeepNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(DeepNet);
 
+FuseOptions of_stage(int stage) {
+  FuseOptions how;
+  how.stage = stage;
+  return how;
+}
+
+// A model of its own, whose steps are measured.
+template <typename Net>
+struct FusedNet {
+  FusedNet(const Group& group, const FuseOptions& how) : ddp(model, small_buckets(group)) {
+    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+  }
+  static DistributedDataParallelOptions small_buckets(const Group& group) {
+    DistributedDataParallelOptions options = fuse_on(group);
+    options.bucket_cap_mb = kSideMib;
+    return options;
+  }
+  // `in_bf16`: forward is one of a layer of LibTorch, which does not ask for bf16 itself.
+  void step(const torch::Tensor& batch, bool in_bf16 = false) {
+    std::optional<Bf16Forward> bf16;
+    if (in_bf16) bf16.emplace(*model);
+    ddp(batch).to(at::kFloat).pow(2).mean().backward();
+    bf16.reset();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  Net model;
+  DistributedDataParallel<Net> ddp;
+  SGD optimizer{model->parameters(), torch::optim::SGDOptions(0.01)};
+};
+
 struct MeasuredMib {
   double between_steps = 0;
   double in_forward = 0;
@@ -58,23 +89,11 @@ struct MeasuredMib {
 // Beyond what was there before.
 MeasuredMib mib_of_stage(const Group& group, int stage) {
   const double before = private_mib();
-  DeepNet model;
-  DistributedDataParallelOptions options = fuse_on(group);
-  options.bucket_cap_mb = kSideMib;
-  DistributedDataParallel ddp(model, options);
-  SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-  FuseOptions how;
-  how.stage = stage;
+  FuseOptions how = of_stage(stage);
   how.slots = 2;
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
-  MeasuredMib result;
-  for (int step = 0; step < 3; ++step) {
-    ddp(fuse_batch(group->rank(), step, kSide)).pow(2).mean().backward();
-    optimizer.step();
-    optimizer.zero_grad();
-    result = {private_mib() - before, model->most_mib - before};
-  }
-  return result;
+  FusedNet<DeepNet> net(group, how);
+  for (int step = 0; step < 3; ++step) net.step(fuse_batch(group->rank(), step, kSide));
+  return {private_mib() - before, net.model->most_mib - before};
 }
 
 // From now on freed tensors go back to the kernel. Memory that earlier tests have freed would serve tensors again,
@@ -120,26 +139,15 @@ struct SharedMib {
 
 // Beyond what is there between steps. In a first step, in which no rank guesses which layer follows.
 SharedMib shared_mib_of_stage_3(const Group& group, bool reshards, bool in_bf16 = false) {
-  DeepNet model;
-  DistributedDataParallelOptions options = fuse_on(group);
-  options.bucket_cap_mb = kSideMib;
-  DistributedDataParallel ddp(model, options);
-  SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-  FuseOptions how;
-  how.stage = 3;
+  FuseOptions how = of_stage(3);
   how.reshard_after_forward = reshards;
   if (in_bf16) how.compute_dtype = at::kBFloat16;
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
-  const auto step = [&] {
-    std::optional<Bf16Forward> bf16;
-    if (in_bf16) bf16.emplace(*model);
-    ddp(fuse_batch(group->rank(), 0, kSide)).to(at::kFloat).pow(2).mean().backward();
-    optimizer.step();
-  };
+  FusedNet<DeepNet> net(group, how);
+  const auto step = [&] { net.step(fuse_batch(group->rank(), 0, kSide), in_bf16); };
   if (in_bf16) step();  // the ranks agree in it what is gathered in bf16
   const double before = shared_mib_of_all(*group);
   SharedMib result;
-  model->after_layer = [&](int layer) {
+  net.model->after_layer = [&](int layer) {
     if (layer == kDepth / 2) result.in_forward = shared_mib_of_all(*group) - before;
     if (layer == kDepth - 1) result.at_end_of_forward = shared_mib_of_all(*group) - before;
   };
@@ -190,24 +198,11 @@ TORCH_MODULE(TableBeside);
 
 double mib_between_steps(const Group& group, bool in_bf16) {
   const double before = private_mib();
-  TableBeside model;
-  DistributedDataParallelOptions options = fuse_on(group);
-  options.bucket_cap_mb = kSideMib;
-  DistributedDataParallel ddp(model, options);
-  SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-  FuseOptions how;
-  how.stage = 3;
+  FuseOptions how = of_stage(3);
   how.slots = 1;
   if (in_bf16) how.compute_dtype = at::kBFloat16;
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
-  for (int step = 0; step < 3; ++step) {
-    std::optional<Bf16Forward> bf16;
-    if (in_bf16) bf16.emplace(*model);
-    ddp(torch::arange(16)).to(at::kFloat).pow(2).mean().backward();
-    bf16.reset();
-    optimizer.step();
-    optimizer.zero_grad();
-  }
+  FusedNet<TableBeside> net(group, how);
+  for (int step = 0; step < 3; ++step) net.step(torch::arange(16), in_bf16);
   return private_mib() - before;
 }
 
@@ -258,24 +253,16 @@ TEST(Stage3Memory, KeepsNoCopyOfAWeightForBackward) {
   run_ranks_as_processes(2, [](const Membership& membership) {
     ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
     const Group group = make_communicator("gloo", membership);
-    BesideNet model;
-    DistributedDataParallelOptions options = fuse_on(group);
-    options.bucket_cap_mb = kSideMib;
-    DistributedDataParallel ddp(model, options);
-    SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-    FuseOptions how;
-    how.stage = 3;
+    FuseOptions how = of_stage(3);
     how.compute_dtype = at::kBFloat16;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+    FusedNet<BesideNet> net(group, how);
     double between_steps = 0;
     for (int step = 0; step < 3; ++step) {
       between_steps = private_mib();
-      ddp(fuse_batch(group->rank(), step, kSide)).pow(2).mean().backward();
-      optimizer.step();
-      optimizer.zero_grad();
+      net.step(fuse_batch(group->rank(), step, kSide));
     }
     // The layer, what arrives of the next one, and as much again for what the allocator and the group keep.
-    EXPECT_LT(model->most_mib - between_steps, 8);
+    EXPECT_LT(net.model->most_mib - between_steps, 8);
   });
 }
 
