@@ -243,6 +243,7 @@ class DistributedDataParallelBase {
   void prepare_forward();
   ShardedWeights* sharded_weights() const;
   void check_parameters();
+  bool fused_memory_follows() const;
   void note_forward_of_shard();
   std::vector<at::Tensor> buffers() const;
   void synchronise_buffers(int root);
@@ -261,6 +262,7 @@ class DistributedDataParallelBase {
   CommunicationHook* hook_ = nullptr;  // the reducer's
   bool synchronise_ = true;
   bool has_buffers_ = false;
+  bool gets_memory_later_ = false;  // of gradients, from `fuse`
 };
 
 /// Wraps a module so that backward leaves the average of all ranks' gradients in every rank's parameters.

@@ -9,6 +9,7 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/ranks/failure_report.h"
+#include "lockstep/net/worlds/job_memory.h"
 
 namespace lockstep {
 namespace {
@@ -18,6 +19,12 @@ namespace {
 constexpr std::chrono::milliseconds kWaitForCause{300};
 // or this long if it runs on this node and was named. Its end cuts the wait short.
 constexpr std::chrono::seconds kWaitForTheNamed{5};
+
+// The ranks that are started see for themselves whether they can use it.
+std::string memory_note(int file) {
+  const auto steps = steps_in_memory(file);
+  return steps ? fmt::format("\n  the launcher still has the training's state in memory, after update {}", *steps) : "";
+}
 
 bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
 
@@ -159,7 +166,7 @@ void Attempt::report_failure() {
   has_reported_ = true;
   const RankEnd& first = *first_failure(ranks_.ends());
   own_story_ = describe_failure(first);
-  nodes_.report_failure({own_story_, is_consequence(first), is_usage_error(first)});
+  nodes_.report_failure({own_story_, is_consequence(first), is_usage_error(first), ranks_.joined_members()});
   ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
 }
 
@@ -171,7 +178,7 @@ void Attempt::take_outcome() {
     if (!ranks_.all_ended() && !signal_) ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
     return;
   }
-  if (!outcome_->is_final) log_warning("{}", outcome_->story);
+  if (!outcome_->is_final) log_warning("{}{}", outcome_->story, memory_note(parts_.memory));
   // The ranks get more time to save their state after a signal, and if nothing has failed.
   const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;
   if (!signal_) ranks_.stop(SIGTERM, grace);

@@ -26,6 +26,7 @@
 #include "lockstep/launch/ranks/failure_report.h"
 #include "lockstep/launch/written_trace.h"
 #include "lockstep/net/secret.h"
+#include "lockstep/net/worlds/job_memory.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/start_variables.h"
 
@@ -48,7 +49,7 @@ std::string make_job_mark() {
 }
 
 std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes, const Agreement& agreement,
-                                 const std::string& mark) {
+                                 const std::string& mark, int memory) {
   std::vector<RankPlace> places;
   for (int local_rank = 0; local_rank < plan.local_ranks; ++local_rank) {
     RankPlace place;
@@ -73,6 +74,7 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
     place.trace_file = plan.trace_file;
     place.trace_steps = plan.trace_steps;
     place.job_mark = mark;
+    place.memory = memory;
     places.push_back(place);
   }
   return places;
@@ -139,7 +141,8 @@ int run_job(const LaunchPlan& plan) {
   Console out(loop, STDOUT_FILENO);
   Console err(loop, STDERR_FILENO);
   SpareRanks spares(loop, guard);
-  const LauncherParts parts{plan, loop, out, err, folder, guard, spares};
+  const UniqueFd memory = make_job_memory();
+  const LauncherParts parts{plan, loop, out, err, folder, guard, spares, memory.get()};
   if (plan.log_dir.empty() && !folder.log_path().empty())
     err.write("lockstep run: logs in " + folder.log_path() + "\n");
   const std::unique_ptr<NodeGroup> nodes = [&] {
@@ -153,7 +156,7 @@ int run_job(const LaunchPlan& plan) {
     const Agreement agreement = agree(*nodes);
     if (is_first) show_summary(err, plan, agreement);
     Attempt ranks(parts, *nodes, signals);
-    start(ranks, *nodes, signals, places_of(plan, *nodes, agreement, mark));
+    start(ranks, *nodes, signals, places_of(plan, *nodes, agreement, mark, memory.get()));
     ranks.run();
     ranks.clean_up();
     const Deadline shown = Deadline::after(std::chrono::seconds(5));

@@ -15,6 +15,7 @@
 #include "lockstep/parallel/deferred/deferred_parameters.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/shards/shard_checks.h"
@@ -54,8 +55,9 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     if (deferred_->is_empty()) deferred_.reset();
   }
   has_buffers_ = !named_buffers.empty();
-  reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_,
-                           reducer_options(options_, communicator_->membership()));
+  ReducerOptions of_reducer = reducer_options(options_, communicator_->membership());
+  of_reducer.gets_memory_later = gets_memory_later_ = fused_memory_follows();
+  reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_, of_reducer);
   if (!options_.watch_replicas) reducer_->replica_watch().stop();
   if (has_buffers_) {
     reducer_->replica_watch().watch_buffers([this]() -> std::vector<NamedTensor> {
@@ -111,6 +113,16 @@ void DistributedDataParallelBase::write_weight_parts(const std::function<void(co
 std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {
   const ShardedWeights* const shards = sharded_weights();
   return shards == nullptr ? 0 : shards->peak_bytes();
+}
+
+// Whether a fused update that outlives ranks will bring memory for the gradients. Equal on all ranks.
+bool DistributedDataParallelBase::fused_memory_follows() const {
+  for (torch::optim::Optimizer* optimizer : optimizers_of(plain(tensors_.parameters), {})) {
+    const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
+    const UpdateRescue* const rescue = flat == nullptr ? nullptr : UpdateRescue::of(*flat);
+    if (rescue != nullptr && rescue->refusal(*communicator_, {}, options_.virtual_shards != 0).empty()) return true;
+  }
+  return false;
 }
 
 void DistributedDataParallelBase::check_parameters() {
@@ -174,6 +186,7 @@ void DistributedDataParallelBase::run_shards(std::uint64_t update,
                 "set DistributedDataParallelOptions::virtual_shards");
   }
   bool are_zero = false;
+  if (std::exchange(gets_memory_later_, false) && fuse_mode() == FuseMode::Off) reducer_->use_group_memory();
   if (fuse_mode() != FuseMode::Off) {
     are_zero = fused_->gradients_are_zero();
     fused_->before_forward();
@@ -261,7 +274,9 @@ void DistributedDataParallelBase::take_over_from(int last, const JoinOptions& op
 
 FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions options) {
   const std::string where = communicator_->membership().where() + ", fuse";
-  if (fuse_mode() != FuseMode::Off || optimizer.has_step_delegate() || optimizer.is_sharded()) {
+  const UpdateRescue* const rescue = UpdateRescue::of(optimizer);
+  const bool is_left_over = optimizer.is_sharded() && (rescue == nullptr || !rescue->adopts());
+  if (fuse_mode() != FuseMode::Off || optimizer.has_step_delegate() || is_left_over) {
     throw Error("an optimizer is fused already", where, "fuse one optimizer, once; unfuse takes it back");
   }
   fused_.reset();

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -134,6 +135,69 @@ TEST(Survival, TheOtherRankContinuesWhicheverIsKilled) {
     const std::string state = read_file(folder / "out/trainer_state.json");
     EXPECT_NE(state.find("\"is_local_process_zero\": true"), std::string::npos) << state;
   }
+}
+
+// The inode of the memory that a launcher has made for its job, which this process of it has mapped; empty: none.
+std::string job_memory_of(const std::filesystem::path& process) {
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string place, rights, offset, device, inode, path;
+    words >> place >> rights >> offset >> device >> inode >> path;
+    if (path == "/memfd:lockstep-job") return inode;
+  }
+  return "";
+}
+
+std::string job_memory_of_rank(const RunningProgram& program, int rank) {
+  const auto pid = process_of(program.pid(), rank);
+  return pid ? job_memory_of("/proc/" + std::to_string(*pid)) : "";
+}
+
+bool is_mapped(const std::string& memory) {
+  std::error_code ignored;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
+    if (job_memory_of(process.path()) == memory) return true;
+  }
+  return false;
+}
+
+// Those that were stopped first cannot survive each other.
+void kill_all_ranks(const RunningProgram& program, int ranks) {
+  for (const int signal : {SIGSTOP, SIGKILL}) {
+    for (int rank = 0; rank < ranks; ++rank) kill_rank(program, rank, signal);
+  }
+}
+
+TEST(Survival, AllRanksAreKilledAndContinueFromTheLaunchersMemory) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(3, folder / "out", {"--max-restarts", "1"}, kSurvive));
+  ASSERT_TRUE(wait_for_step(program, 5)) << program.out() << program.err();
+  const std::string memory = job_memory_of_rank(program, 1);
+  EXPECT_NE(memory, "");
+  kill_all_ranks(program, 3);
+  expect_undisturbed(program, folder / "out");
+  EXPECT_NE(program.err().find("the launcher still has the training's state in memory"), std::string::npos)
+      << program.err();
+  EXPECT_NE(program.err().find("the training continues from the launcher's memory, after update "), std::string::npos)
+      << program.err();
+  std::size_t logged = 0;
+  for (std::size_t at = 0; (at = program.out().find("{'loss'", at)) != std::string::npos; ++at) ++logged;
+  EXPECT_LE(logged, kSteps + 2U) << "updates were made twice\n" << program.out();
+  EXPECT_FALSE(is_mapped(memory)) << "memory of the job is left";
+}
+
+TEST(Survival, MemoryGoesWithAKilledLauncher) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(2, folder / "out", {}, kSurvive, kManySteps));
+  ASSERT_TRUE(wait_for_step(program, 2)) << program.out() << program.err();
+  const std::string memory = job_memory_of_rank(program, 1);
+  EXPECT_NE(memory, "");
+  ::kill(program.pid(), SIGKILL);
+  program.wait(in_time());
+  const Deadline deadline = in_time();
+  while (is_mapped(memory) && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(is_mapped(memory)) << "memory of the job is left";
 }
 
 TEST(Survival, FourBecomeThreeAndASpareMakesThemFourAgain) {

@@ -4,189 +4,18 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 
-#include "lockstep/comm/single.h"
-#include "lockstep/net/store/prefix_store.h"
-#include "lockstep/optim/adam.h"
-#include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/sgd.h"
-#include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/parallel/fused/surviving_rank.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kIn = 300, kOut = 200;  // each of three ranks updates three chunks
-constexpr int kSurvivedSteps = 5;
-constexpr int kDeadlyStep = 2;
-constexpr std::int64_t kShards = 5;
-
-using Optimizers = std::function<std::unique_ptr<FlatOptimizer>(const torch::nn::Linear&)>;
-
-std::unique_ptr<FlatOptimizer> make_adam(const torch::nn::Linear& model) {
-  return std::make_unique<Adam>(model->parameters(), torch::optim::AdamOptions(0.01).amsgrad(true));
-}
 std::unique_ptr<FlatOptimizer> make_sgd(const torch::nn::Linear& model) {
   return std::make_unique<SGD>(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-}
-
-/// When gradients are clipped: never, by clip_grad_norm_, or in the step.
-enum class Clip { Never, Before, InStep };
-
-void run_step(DistributedDataParallel<torch::nn::Linear>& ddp, FlatOptimizer& optimizer, int step, Clip clip,
-              const std::function<void()>& before_update) {
-  ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
-    ddp(fuse_batch(static_cast<int>(shard), step, kIn)).square().sum().backward();
-  });
-  if (clip == Clip::Before) lockstep::clip_grad_norm_(ddp.module()->parameters(), 1);
-  before_update();
-  StepOptions options;
-  options.max_norm = clip == Clip::InStep ? 1 : 0;
-  options.zero_grad = true;
-  optimizer.step_with(options);
-}
-
-DistributedDataParallelOptions on_shards(const Group& group) {
-  DistributedDataParallelOptions options = fuse_on(group);
-  options.virtual_shards = kShards;
-  return options;
-}
-
-std::vector<torch::Tensor> result_of(const torch::nn::Linear& model, const FlatOptimizer& optimizer) {
-  std::vector<torch::Tensor> result;
-  for (const auto& parameter : model->parameters()) result.push_back(parameter.detach().clone());
-  for (const auto& [name, state] : optimizer.named_state(model->named_parameters().pairs())) {
-    result.push_back(torch::tensor(state.step));
-    for (const auto& [kind, tensor] : state.tensors) result.push_back(tensor.clone());
-  }
-  return result;
-}
-
-std::vector<torch::Tensor> undisturbed(const Optimizers& make, Clip clip) {
-  Membership alone;
-  alone.peers.emplace_back();
-  const torch::nn::Linear model = make_linear(kIn, kOut);
-  const auto optimizer = make(model);
-  DistributedDataParallel<torch::nn::Linear> ddp(model, on_shards(make_single_communicator(alone)));
-  for (int step = 0; step < kSurvivedSteps; ++step) run_step(ddp, *optimizer, step, clip, [] {});
-  return result_of(model, *optimizer);
-}
-
-/// A rank that continues without lost ones. Which these are is part of each test.
-class SurvivingRank {
- public:
-  SurvivingRank(const Membership& membership, Optimizers make, std::vector<int> lost, Clip clip = Clip::InStep)
-      : membership_(membership),
-        lost_(std::move(lost)),
-        clip_(clip),
-        make_(std::move(make)),
-        model_(make_linear(kIn, kOut)),
-        optimizer_(make_(model_)),
-        group_(make_communicator("shm", membership)),
-        rescue_(*optimizer_,
-                {[this](const std::exception_ptr& failure) { return regroup(failure); }, [this] { meet(); }}) {}
-
-  const torch::nn::Linear& model() const { return model_; }
-  FlatOptimizer& optimizer() { return *optimizer_; }
-  int rank() const { return membership_.rank; }
-
-  // @param harm  what happens to this rank before the update of kDeadlyStep
-  void train(const std::function<void(SurvivingRank&)>& harm) {
-    for (int step = 0; step < kSurvivedSteps;) {
-      auto ddp = std::make_unique<DistributedDataParallel<torch::nn::Linear>>(model_, on_shards(group_));
-      ASSERT_EQ(ddp->fuse(*optimizer_), FuseMode::SharedWeights) << ddp->fuse_reason();
-      for (has_changed_ = false; step < kSurvivedSteps && !has_changed_;) {
-        try {
-          run_step(*ddp, *optimizer_, step, clip_, [&] {
-            if (step == kDeadlyStep && !was_there_) harm(*this);
-          });
-          if (has_changed_) ++finished_;
-          ++step;
-        } catch (const std::exception& error) {
-          if (!has_changed_) regroup(std::current_exception());
-        }
-      }
-      was_there_ = was_there_ || step >= kDeadlyStep;
-      if (step == kSurvivedSteps && !has_changed_) ddp->unfuse();
-      ddp.reset();
-      meet();
-      rescue_.take_whole();
-    }
-    const auto wanted = undisturbed(make_, clip_), mine = result_of(model_, *optimizer_);
-    ASSERT_EQ(mine.size(), wanted.size());
-    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(torch::equal(mine[i], wanted[i])) << "tensor " << i;
-  }
-  // Steps that this rank finished without a lost one.
-  int finished() const { return finished_; }
-
- private:
-  Group regroup(const std::exception_ptr& failure) {
-    if (lost_so_far_ == lost_.size()) std::rethrow_exception(failure);
-    const Peer& gone = membership_.peers[static_cast<std::size_t>(lost_[lost_so_far_++])];
-    ::kill(gone.pid, SIGKILL);  // if it stands still
-    Membership next = membership_;
-    next.peers.clear();
-    for (const Peer& peer : membership_.peers) {
-      const auto end = lost_.begin() + static_cast<std::ptrdiff_t>(lost_so_far_);
-      if (std::find(lost_.begin(), end, peer.global_rank) != end) continue;
-      if (peer.global_rank == rank()) next.rank = static_cast<int>(next.peers.size());
-      next.peers.push_back(peer);
-    }
-    next.world_size = static_cast<int>(next.peers.size());
-    next.group = "world-" + std::to_string(lost_so_far_);
-    next.store = std::make_shared<PrefixStore>(membership_.store, next.group);
-    group_ = next.world_size == 1 ? make_single_communicator(next) : make_communicator("shm", next);
-    has_changed_ = true;
-    return group_;
-  }
-  void meet() {
-    if (met_ != lost_so_far_) group_->barrier();
-    met_ = lost_so_far_;
-  }
-
-  Membership membership_;
-  std::vector<int> lost_;  // in this order
-  Clip clip_;
-  std::size_t lost_so_far_ = 0, met_ = 0;
-  Optimizers make_;
-  torch::nn::Linear model_;
-  std::unique_ptr<FlatOptimizer> optimizer_;
-  Group group_;
-  UpdateRescue rescue_;
-  bool has_changed_ = false, was_there_ = false;
-  int finished_ = 0;
-};
-
-/// Protects the page `part` (0 to 1) of the way through a piece of memory, never the first or last one.
-void protect(const void* memory, std::size_t bytes, double part, int how) {
-  const auto page = static_cast<std::uintptr_t>(::getpagesize());
-  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(memory) / page + 1;
-  const std::uintptr_t pages = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / page - first;
-  ASSERT_GT(pages, 4U);
-  const auto at = (first + static_cast<std::uintptr_t>(part * static_cast<double>(pages - 1))) * page;
-  ASSERT_EQ(::mprotect(reinterpret_cast<void*>(at), page, how), 0);
-}
-
-void die_without_core() { ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 0), 0); }
-
-/// The state that this rank updates, or the weights of the same elements.
-struct OwnMemory {
-  const std::byte* data;
-  std::size_t bytes;
-};
-OwnMemory own_memory(SurvivingRank& rank, const std::string& kind) {
-  const ParameterState state = rank.optimizer().named_state(rank.model()->named_parameters().pairs()).at("weight");
-  if (kind == "weights") {
-    const auto* const data = static_cast<const std::byte*>(rank.model()->weight.data_ptr());
-    return {data + state.begin * 4, static_cast<std::size_t>(state.end - state.begin) * 4};
-  }
-  const torch::Tensor& tensor = state.tensors.at(kind);
-  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
 struct FatalPlace {
@@ -197,18 +26,21 @@ struct FatalPlace {
 
 void expect_survival(const Optimizers& make, const FatalPlace& place, Clip clip = Clip::InStep) {
   SCOPED_TRACE(place.kind + " at " + std::to_string(place.part));
-  const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
-    SurvivingRank rank(membership, make, {1}, clip);
-    rank.train([&](SurvivingRank& self) {
-      if (self.rank() != 1) return;
-      die_without_core();
-      const OwnMemory memory = own_memory(self, place.kind);
-      protect(memory.data, memory.bytes, place.part, place.protection);
+  for (const bool memory_stays : {true, false}) {
+    const UniqueFd job = make_job_memory();
+    const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
+      SurvivingRank rank(membership, make, job.get(), {{1}, clip, memory_stays});
+      rank.train([&](SurvivingRank& self) {
+        if (self.rank() != 1) return;
+        die_without_core();
+        const OwnMemory memory = own_memory(self, place.kind);
+        protect(memory.data, memory.bytes, place.part, place.protection);
+      });
+      EXPECT_EQ(rank.finished(), 1);
     });
-    EXPECT_EQ(rank.finished(), 1);
-  });
-  EXPECT_EQ(ends[1].signal, SIGSEGV) << ends[1].text;
-  for (const int rank : {0, 2}) EXPECT_FALSE(ends[static_cast<std::size_t>(rank)].failed) << ends[rank].text;
+    EXPECT_EQ(ends[1].signal, SIGSEGV) << ends[1].text;
+    for (const int rank : {0, 2}) EXPECT_FALSE(ends[static_cast<std::size_t>(rank)].failed) << ends[rank].text;
+  }
 }
 
 TEST(FuseSurvival, DiesWhereItWrites) {
@@ -230,8 +62,9 @@ TEST(FuseSurvival, WhereverGradientsAreClipped) {
 }
 
 TEST(FuseSurvival, DiesBeforeTheUpdate) {
+  const UniqueFd job = make_job_memory();
   const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
-    SurvivingRank rank(membership, make_adam, {1});
+    SurvivingRank rank(membership, make_adam, job.get(), {{1}});
     rank.train([&](SurvivingRank& self) {
       if (self.rank() == 1) ::kill(::getpid(), SIGKILL);
     });
@@ -242,8 +75,9 @@ TEST(FuseSurvival, DiesBeforeTheUpdate) {
 
 // Rank 0 finishes what rank 1 was at, and dies in it, too.
 TEST(FuseSurvival, DiesWhileItFinishesForAnother) {
+  const UniqueFd job = make_job_memory();
   const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
-    SurvivingRank rank(membership, make_adam, {1, 0});
+    SurvivingRank rank(membership, make_adam, job.get(), {{1, 0}});
     rank.train([&](SurvivingRank& self) {
       if (self.rank() == 2) return;
       die_without_core();
@@ -260,12 +94,13 @@ TEST(FuseSurvival, DiesWhileItFinishesForAnother) {
 
 // The others give it up, and take their memory back from it, before they end it.
 TEST(FuseSurvival, StandsStillInTheUpdate) {
+  const UniqueFd job = make_job_memory();
   RanksOptions options;
   options.timeout = std::chrono::milliseconds(2000);
   const auto ends = ranks_as_processes(
       3,
       [&](const Membership& membership) {
-        SurvivingRank rank(membership, make_adam, {1});
+        SurvivingRank rank(membership, make_adam, job.get(), {{1}});
         rank.train([&](SurvivingRank& self) {
           if (self.rank() != 1) return;
           ::signal(SIGSEGV, [](int) { ::raise(SIGSTOP); });
@@ -279,11 +114,12 @@ TEST(FuseSurvival, StandsStillInTheUpdate) {
 }
 
 TEST(FuseSurvival, RefusesWhatOthersCouldNotFinish) {
-  run_ranks_as_processes(2, [](const Membership& membership) {
+  const UniqueFd job = make_job_memory();
+  run_ranks_as_processes(2, [&](const Membership& membership) {
     const Group group = make_communicator("shm", membership);
     const torch::nn::Linear model = make_linear(8, 4);
     const auto optimizer = make_adam(model);
-    const UpdateRescue rescue(*optimizer, {});
+    const UpdateRescue rescue(*optimizer, {}, {std::make_shared<JobMemoryMap>(job.get())});
     DistributedDataParallel<torch::nn::Linear> plain(model, fuse_on(group));
     EXPECT_EQ(plain.fuse(*optimizer), FuseMode::Off);
     EXPECT_NE(plain.fuse_reason().find("without virtual shards"), std::string::npos) << plain.fuse_reason();

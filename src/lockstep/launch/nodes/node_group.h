@@ -27,6 +27,7 @@ struct RankFailure {
   std::string story;
   bool blames_a_peer = false;  ///< the rank reported that it had lost another one
   bool recurs = false;         ///< the ranks would fail alike if they were started again
+  int joined = 0;              ///< processes that have taken lost ranks' places since the last start, on this node
 };
 
 /// The launchers of a job's nodes: their places, and the outcome of each start of the ranks. They meet in the job's

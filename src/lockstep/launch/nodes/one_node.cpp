@@ -1,5 +1,7 @@
 #include "lockstep/launch/nodes/one_node.h"
 
+#include <algorithm>
+
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/net/secret.h"
 
@@ -18,6 +20,7 @@ OneNode::OneNode(const LaunchPlan& plan, const std::string& socket)
 
 Agreement OneNode::agree() {
   if (outcome_.get()) ++attempt_;
+  replacements_before_ = replacements_;
   outcome_.reset();
   grants_.take();
   server_.forget_generations_before(attempt_);
@@ -40,6 +43,8 @@ void OneNode::ask_for_member() {
 }
 
 void OneNode::report_failure(const RankFailure& failure) {
+  // If all ranks are lost at once, nobody lets the processes in that were granted for the first of them.
+  replacements_ = std::min(replacements_, replacements_before_ + failure.joined);
   outcome_.publish(Outcome::of_failure(failure.story, attempt_ + replacements_,
                                        failure.recurs ? Outcome::kNoRestarts : plan_.max_restarts));
 }

@@ -37,7 +37,8 @@ class OneNode : public NodeGroup {
   StoreServer server_;
   std::optional<HeldPort> port_;  // of this attempt
   int attempt_ = 0;
-  int replacements_ = 0;  // of lost ranks, in all attempts
+  int replacements_ = 0;         // of lost ranks, in all attempts
+  int replacements_before_ = 0;  // those of earlier attempts
 };
 
 }  // namespace lockstep

@@ -92,7 +92,7 @@ struct Prepared {
   std::optional<CpuMask> cores;
   int out;
   int err;
-  int kept;
+  const std::vector<int>& kept;
   pid_t parent;
   int report;  // the child writes errno here if it cannot become the program
 };
@@ -110,8 +110,9 @@ bool put_at(int descriptor, int number) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(127);  // it ended before it could be watched
   if (prepared.cores) prepared.cores->bind_this_thread();
-  if (put_at(prepared.out, STDOUT_FILENO) && put_at(prepared.err, STDERR_FILENO) &&
-      put_at(prepared.kept, prepared.kept)) {
+  bool are_placed = put_at(prepared.out, STDOUT_FILENO) && put_at(prepared.err, STDERR_FILENO);
+  for (const int descriptor : prepared.kept) are_placed = are_placed && put_at(descriptor, descriptor);
+  if (are_placed) {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -16,7 +16,7 @@ struct ChildCommand {
   std::vector<int> cores;                ///< the cores it may run on; empty: this process's cores
   int out = -1;                          ///< descriptor that becomes its stdout; -1: this process's
   int err = -1;                          ///< descriptor that becomes its stderr; -1: this process's
-  int kept = -1;                         ///< descriptor that stays open in the program, under its number; -1: none
+  std::vector<int> kept;                 ///< descriptors that stay open in the program, under their numbers
 };
 
 /// A process that was started and not yet waited for.

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "lockstep/launch/process/job_mark.h"
+#include "lockstep/net/worlds/job_memory.h"
 
 namespace lockstep {
 namespace {
@@ -46,6 +47,8 @@ Variables rank_variables(const RankPlace& place) {
   if (!place.store_file.empty() || std::getenv("LOCKSTEP_STORE_FILE") != nullptr)
     variables.emplace_back("LOCKSTEP_STORE_FILE", place.store_file);
   if (!place.survival_file.empty()) variables.emplace_back("LOCKSTEP_SURVIVAL_FILE", place.survival_file);
+  if (place.memory >= 0 || std::getenv(kJobMemoryVariable) != nullptr)
+    variables.emplace_back(kJobMemoryVariable, place.memory >= 0 ? number(place.memory) : "");
   // A job inside of such a process has ranks of its own.
   if (place.member >= 0 || std::getenv("LOCKSTEP_MEMBER") != nullptr)
     variables.emplace_back("LOCKSTEP_MEMBER", place.member >= 0 ? number(place.member) : "");

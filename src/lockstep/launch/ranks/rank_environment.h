@@ -23,6 +23,7 @@ struct RankPlace {
   int max_restarts = 0;
   std::string run_id;
   int member = -1;            ///< number of a process that takes a lost rank's place; -1: it is a rank from the start
+  int memory = -1;            ///< descriptor of the host's memory for the job, see net/worlds/job_memory.h; -1: none
   std::string survival_file;  ///< path of a file that the rank makes if it survives the loss of others
   std::string error_file;     ///< path at which the rank may write a JSON object about its failure
   std::string store;          ///< address of the job's store

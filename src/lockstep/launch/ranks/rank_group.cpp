@@ -149,6 +149,7 @@ RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& 
   const int threads = std::max(1, node.threads / place.local_world_size);
   for (auto& variable : variables_for_rank(threads, place.local_world_size)) variables.push_back(std::move(variable));
   rank.command.environment = merged_environment(own_environment(), variables);
+  if (place.memory >= 0) rank.command.kept.push_back(place.memory);
   rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
   rank.command.out = connect_stdout(rank, folder);
   rank.command.err = connect_stderr(rank, folder);

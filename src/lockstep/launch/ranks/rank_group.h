@@ -30,6 +30,7 @@ struct LauncherParts {
   JobFolder& folder;
   OrphanGuard& guard;
   SpareRanks& spares;
+  int memory;  ///< see net/worlds/job_memory.h; -1: none
 
   /// The launcher's own helper processes, which are not ranks.
   std::set<pid_t> helpers() const {
@@ -70,6 +71,8 @@ class RankGroup {
   bool all_ended() const { return running_ == 0; }
   /// Ranks that run, without those that the others have not let in yet.
   int running_members() const;
+  /// Processes that have taken lost ranks' places, whether they run or not.
+  int joined_members() const;
   /// Whether a member has ended well: then it has the whole result.
   bool a_member_succeeded() const;
   /// Whether the rank that ended last had announced that the ranks survive each other.

@@ -75,6 +75,11 @@ int RankGroup::running_members() const {
       std::count_if(ranks_.begin(), ranks_.end(), [](const auto& rank) { return !rank->ended && rank->is_member; }));
 }
 
+int RankGroup::joined_members() const {
+  return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(),
+                                        [](const auto& rank) { return rank->place.member >= 0 && rank->is_member; }));
+}
+
 bool RankGroup::a_member_succeeded() const {
   return std::any_of(ends_.begin(), ends_.end(),
                      [](const RankEnd& end) { return end.was_member && end.status.success(); });

@@ -112,7 +112,7 @@ void SpareRanks::start(int local_rank, ChildCommand command) {
                                            {{kSpareVariable, std::to_string(other_end.get())},
                                             {"LD_PRELOAD", preloaded.empty() ? library : library + ":" + preloaded}});
   command.out = command.err = -1;
-  command.kept = other_end.get();
+  command.kept.push_back(other_end.get());
   try {
     spare->process = start_child(command);
     confirm_start(spare->process, command);

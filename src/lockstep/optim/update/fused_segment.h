@@ -23,6 +23,9 @@ struct FusedSegment {
   /// If set, the state of all ranks' elements lies in memory that they share. Called once for each buffer of the state,
   /// on all ranks alike; returns memory for all of the segment's elements, with unspecified content.
   std::function<at::Tensor()> allocate_state = {};
+  /// With it: that memory has the state already, after so many updates of each parameter. What the optimizer had of it
+  /// is forgotten.
+  std::optional<std::vector<std::int64_t>> steps = {};
 };
 
 /// One update of a segment, or of a part of it. All pointers are to the segment's element 0.

@@ -45,6 +45,7 @@ bool ShardedUpdate::shares_state() const {
 
 void ShardedUpdate::take(const std::vector<torch::optim::OptimizerParamGroup>& groups,
                          std::vector<FusedSegment> segments) {
+  if (!segments.empty() && segments.front().steps) clear();
   if (!is_empty()) throw Error("the optimizer is sharded already", "shard", "shard an optimizer once");
   const at::NoGradGuard no_grad;
   state_.refresh_all();
@@ -77,7 +78,7 @@ void ShardedUpdate::take(const std::vector<torch::optim::OptimizerParamGroup>& g
       const auto [begin, end] = owned(segment, i);
       state_.hide(
           state_.slots().make_part(segment.parameters[i], begin - segment.offsets[i], end - segment.offsets[i]));
-      if (segment.allocate_state) move_to_shared(s, i);
+      if (segment.allocate_state) segment.steps ? find_in_shared(s, i) : move_to_shared(s, i);
     }
   }
 }
@@ -113,6 +114,16 @@ void ShardedUpdate::move_to_shared(std::size_t index, std::size_t i) {
       place.zero_();
     }
     slot.buffers[b] = place;
+  }
+}
+
+void ShardedUpdate::find_in_shared(std::size_t index, std::size_t i) {
+  const FusedSegment& segment = segments_[index];
+  StateSlot& slot = *state_.slots().find(segment.parameters[i]);
+  slot.step = (*segment.steps)[i];
+  slot.first = slot.step == 0;
+  for (std::size_t b = 0; b < shared_[index].size(); ++b) {
+    slot.buffers[b] = shared_[index][b].narrow(0, segment.offsets[i] + slot.begin, slot.numel());
   }
 }
 

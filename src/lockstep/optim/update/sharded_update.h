@@ -30,6 +30,7 @@ class ShardedUpdate {
   void place(std::size_t index, const SegmentUpdate& update, std::int64_t begin, UpdateRun& run) const;
   void allocate_state(std::vector<FusedSegment>& segments, const std::vector<std::vector<std::size_t>>& groups);
   void move_to_shared(std::size_t index, std::size_t parameter);
+  void find_in_shared(std::size_t index, std::size_t parameter);
   void update_range(std::size_t index, const SegmentUpdate& update) const;
   UpdateRun run_in_range(std::size_t index, std::size_t parameter, const SegmentUpdate& update,
                          std::pair<std::int64_t, std::int64_t> part) const;

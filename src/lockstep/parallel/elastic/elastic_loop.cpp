@@ -121,7 +121,7 @@ class ElasticSteps::Progress {
       meet();
       is_made_ = true;
     };
-    rescue_.emplace(optimizer, std::move(ranks));
+    rescue_.emplace(optimizer, std::move(ranks), RescueMemory{JobMemoryMap::of_rank(), false});
   }
 
   void meet() {

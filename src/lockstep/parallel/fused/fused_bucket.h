@@ -19,9 +19,11 @@ struct FusedBucket {
   std::vector<std::size_t> parameters;  ///< indices into GradientBuckets' list
   std::vector<std::int64_t> offsets;    ///< of each parameter, in elements, in gradients and weights
   at::Tensor gradients;                 ///< flat
-  at::Tensor weights;                   ///< laid out as the gradients; the parameters are views of it
-  Region own;                           ///< what this rank updates
-  Region filled;                        ///< what this rank writes of its copy of weights that come from elsewhere
+  std::vector<void*> gradients_of;      ///< element 0 by rank, if the gradients lie in memory that outlives the group
+  at::Tensor sums;     ///< of all gradients, laid out as they are; undefined if only this rank needs its own
+  at::Tensor weights;  ///< laid out as the gradients; the parameters are views of it
+  Region own;          ///< what this rank updates
+  Region filled;       ///< what this rank writes of its copy of weights that come from elsewhere
 };
 
 /// The buckets that hold nothing but contiguous fp32 or fp64 CPU parameters of the optimizer, as yet without weights

@@ -144,7 +144,6 @@ void FusedUpdate::reduce_rest() {
   const bool can_wait = agreement_.request().kind == UpdateRequest::Kind::Scale && !plan_.gives_buckets_back;
   if (!agreement_.stale() || can_wait) return;
   parts_->gradients->reduce(reduce_op(), agreement_.active_ranks());
-  if (recovery_) recovery_->sums_begun();
   if (plan_.gives_buckets_back) count_reduction();
   if (shards_ != nullptr) parts_->gradients->sums_begun();
 }
@@ -168,12 +167,14 @@ StepResult FusedUpdate::run_update() {
     memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
-    if (recovery_) recovery_->decide({factor, result.norm, agreement_.contributed()});
+    if (recovery_ && options.max_norm == 0) complete_sums();  // else the norm has needed them
+    const UpdateNote note{factor, result.norm, agreement_.contributed()};
+    if (recovery_) recovery_->decide(note);
     update_buckets(factor, options.zero_grad);
     const auto start = std::chrono::steady_clock::now();
     receive_weights();
     waited_s = seconds_since(start);
-    if (recovery_) recovery_->end(agreement_.contributed());
+    if (recovery_) recovery_->end(note);
     if (has_inputs) {
       StepOptions rest;
       rest.gradient_factor = factor;

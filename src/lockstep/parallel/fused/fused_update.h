@@ -116,7 +116,7 @@ class FusedUpdate final : public StepDelegate {
   std::vector<FusedSegment> make_segments(std::vector<at::Tensor>& watched);
   std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
   void publish_copies();
-  void release() noexcept;
+  void release(bool memory_stays = false) noexcept;
   void show_averages(const std::vector<at::Tensor>& averages);
   void look();
   void drop_gradients();
@@ -127,7 +127,12 @@ class FusedUpdate final : public StepDelegate {
   void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
   StepResult run_update();
   // fused_update_recovery.cpp
+  void open_memory();
   void make_recoverable(std::vector<FusedSegment>& segments);
+  void begin_recoverable();
+  void leave_memory(bool group_has_ended);
+  void complete_sums();
+  bool memory_stays() const { return rescue_ != nullptr && rescue_->memory_stays(); }
   StepResult finish_without_lost(std::exception_ptr failure);
   double run_norm();
   void run_scale();
@@ -175,6 +180,8 @@ class FusedUpdate final : public StepDelegate {
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;
   UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
+  std::shared_ptr<LastingMemory> lasting_;       // with `rescue_`
+  std::shared_ptr<SharedState> state_;           // with `rescue_`
   std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
   UpdateAgreement agreement_;
   GradientSelection selection_;

@@ -56,11 +56,7 @@ void FusedUpdate::run_scale() {
       if (!selection_.contains(bucket.parameters[i])) continue;
       const std::int64_t begin = bucket.offsets[i];
       const std::int64_t end = begin + gradients_.parameter(bucket.parameters[i]).numel();
-      if (recovery_) {
-        recovery_->follow_scaling(b, begin, end, factor);
-      } else {
-        parts_->gradients->scale(b, begin, end, factor);
-      }
+      if (!recovery_) parts_->gradients->scale(b, begin, end, factor);
       parts_->memory->follow_scaling(b, begin, end, factor);
     }
   }

@@ -63,7 +63,7 @@ FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared
       agreement_(gradients_.num_parameters(), communicator_->world_size()),
       selection_(gradients_.num_parameters()) {}
 
-FusedUpdate::~FusedUpdate() { release(); }
+FusedUpdate::~FusedUpdate() { release(memory_stays()); }
 
 std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer& reducer,
                                                const std::shared_ptr<Communicator>& communicator, FuseOptions options,
@@ -99,7 +99,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   reason = refusal_of_twice_listed(optimizer, gradients);
   if (reason.empty() && shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
   UpdateRescue* const rescue = UpdateRescue::of(optimizer);
-  if (rescue != nullptr && reason.empty()) reason = UpdateRescue::refusal(*communicator, options, shards != nullptr);
+  if (rescue != nullptr && reason.empty()) reason = rescue->refusal(*communicator, options, shards != nullptr);
   if (!reason.empty()) return nullptr;
   if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
@@ -111,7 +111,11 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   } catch (const Error& error) {
     // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
-    fused->release();
+    if (rescue != nullptr) {
+      fused->leave_memory(cause_of(error) != nullptr);
+    } else {
+      fused->release();
+    }
     return nullptr;
   }
   return fused;
@@ -119,7 +123,9 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
 
 void FusedUpdate::take_over(const FuseOptions& options) {
   GradientPool pool;
-  if (options.stage >= 2) {
+  if (rescue_ != nullptr) {
+    open_memory();
+  } else if (options.stage >= 2) {
     pool = GradientPool(buckets_, options.gradient_dtype, options.slots, gradients_, *communicator_);
   } else {
     place_gradients(options.gradient_dtype);
@@ -132,8 +138,10 @@ void FusedUpdate::take_over(const FuseOptions& options) {
                               plan_, options.compute_dtype == at::ScalarType::BFloat16},
         options.units, options.reshard_after_forward);
   }
+  const bool has_weights = rescue_ != nullptr && rescue_->adopts();
   auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
-                        : make_fused_memory(plan_, buckets_, gradients_, *communicator_);
+                        : make_fused_memory(plan_, buckets_, gradients_, *communicator_, has_weights);
+  if (state_) state_->weights_are_here();
   if (shards_ != nullptr) memory = make_tree_memory(plan_, buckets_, *shards_, *communicator_, std::move(memory));
   std::vector<at::Tensor> watched(gradients_.num_parameters());
   std::vector<FusedSegment> segments = make_segments(watched);
@@ -146,6 +154,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   }
   if (rescue_ != nullptr) make_recoverable(segments);
   optimizer_->shard(std::move(segments));
+  if (rescue_ != nullptr) begin_recoverable();
   optimizer_->set_step_delegate(this);
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : buckets_) indices.push_back(bucket.index);
@@ -203,23 +212,22 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
 void FusedUpdate::share_out(const FuseOptions& options) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
-  plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage);
-  plan_.outlives_group = rescue_ != nullptr;
+  plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage, rescue_ != nullptr);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].own = plan_.region(i, communicator_->rank());
     buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
   }
 }
 
-void FusedUpdate::release() noexcept {
+void FusedUpdate::release(bool memory_stays) noexcept {
   if (optimizer_ == nullptr) return;
   if (optimizer_->step_delegate() == this) optimizer_->set_step_delegate(nullptr);
   optimizer_ = nullptr;
   try {
     const at::NoGradGuard no_grad;
     if (parts_ && parts_->gradients) parts_->gradients->leave();
-    reducer_.take_back();
-    if (parts_ && plan_.shares_weights()) {
+    reducer_.take_back(!memory_stays);
+    if (parts_ && plan_.shares_weights() && !memory_stays) {
       for (const FusedBucket& bucket : buckets_) leave_shared_weights(bucket, gradients_);
     }
   } catch (const std::exception& error) {

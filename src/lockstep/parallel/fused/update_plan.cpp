@@ -52,11 +52,12 @@ Region UpdatePlan::filled_part(std::size_t bucket, int rank) const {
   return {rank, begin, begin + share};
 }
 
-UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share,
-                       int stage) {
+UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share, int stage,
+                       bool outlives_group) {
   UpdatePlan plan;
+  plan.outlives_group = outlives_group;
   plan.gives_buckets_back = stage >= 2;
-  if (may_share && all_shared(gradients, communicator)) {
+  if (may_share && (outlives_group || all_shared(gradients, communicator))) {
     if (!plan.gives_buckets_back) plan.sources = UpdatePlan::Sources::InPlace;
     plan.copies = UpdatePlan::Copies::PerHost;
     place_on_one_host(plan, communicator.world_size());

@@ -69,21 +69,23 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> parameters, std::share
     const at::Tensor& first = bucket.contents.parameters.front();
     const std::int64_t numel = equal_parts(offset, communicator_->world_size(), first);
     const std::int64_t tail = bucket.contents.is_last ? options.tail_numel : 0;
-    const at::Tensor message = communicator_->allocate({numel + tail}, first.scalar_type());
+    const bool later = options.gets_memory_later;
+    const at::Tensor message = later ? at::empty({numel + tail}, first.options().requires_grad(false))
+                                     : communicator_->allocate({numel + tail}, first.scalar_type());
     bucket.memory = message.narrow(0, 0, numel);
-    use_memory(bucket, message);
+    use_memory(bucket, message, !later);
     // Weights that are not in memory yet are perhaps too many for it, and so are their gradients.
-    if (is_watched(first)) zero_and_give_back(message.data_ptr(), message.nbytes());
+    if (later || is_watched(first)) zero_and_give_back(message.data_ptr(), message.nbytes());
     buckets_.push_back(std::move(bucket));
   }
-  is_private_.resize(buckets_.size(), false);
+  is_private_.resize(buckets_.size(), options.gets_memory_later);
   is_lent_.resize(buckets_.size(), false);
 }
 
-void GradientBuckets::use_memory(BucketMemory& bucket, const at::Tensor& message) {
+void GradientBuckets::use_memory(BucketMemory& bucket, const at::Tensor& message, bool is_cleared) {
   const std::int64_t numel = bucket.memory.numel();
   bucket.message = message;
-  bucket.message.zero_();  // the gaps of the alignment are reduced, too
+  if (is_cleared) bucket.message.zero_();  // the gaps of the alignment are reduced, too
   bucket.memory = message.narrow(0, 0, numel);
   bucket.tail = message.narrow(0, numel, message.numel() - numel);
   bucket.contents.gradients.clear();
@@ -138,11 +140,17 @@ void GradientBuckets::use_dtype(std::size_t index, at::ScalarType dtype) {
   is_private_[index] = false;
 }
 
-void GradientBuckets::lend(std::size_t index, const at::Tensor& memory) {
+void GradientBuckets::lend(std::size_t index, const at::Tensor& memory, bool is_cleared) {
   const at::NoGradGuard no_grad;
-  use_memory(buckets_[index], memory.narrow(0, 0, buckets_[index].message.numel()));
+  use_memory(buckets_[index], memory.narrow(0, 0, buckets_[index].message.numel()), is_cleared);
   is_private_[index] = false;
   is_lent_[index] = true;
+}
+
+void GradientBuckets::use_group_memory() {
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    use_dtype(index, buckets_[index].contents.parameters.front().scalar_type());
+  }
 }
 
 void GradientBuckets::use_own_dtype() {

@@ -35,6 +35,8 @@ class GradientBuckets {
   struct Options {
     BucketCaps caps;
     std::int64_t tail_numel = 0;  ///< elements behind the gradients of the last bucket
+    /// Until `lend` or `use_dtype`, the buckets lie in memory of this rank, which takes no pages until it is written.
+    bool gets_memory_later = false;
   };
   /// Collective. @param parameters  the same on every rank
   GradientBuckets(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator,
@@ -66,9 +68,12 @@ class GradientBuckets {
   /// Gives the bucket memory of the communicator and of this dtype, if it has other memory. Collective.
   /// @throws Error  if memory is short on some rank; use_own_dtype then restores everything
   void use_dtype(std::size_t bucket, at::ScalarType dtype);
-  /// Lets the bucket's gradients lie at the beginning of `memory`, which other buckets use too. Its content is lost;
-  /// `place` and `take` mean that memory from now on.
-  void lend(std::size_t bucket, const at::Tensor& memory);
+  /// Lets the bucket's gradients lie at the beginning of `memory`, which other buckets may use too. Its content is
+  /// lost; `place` and `take` mean that memory from now on.
+  /// @param is_cleared  false: the content is unspecified, and whoever begins to add to it writes zeros first
+  void lend(std::size_t bucket, const at::Tensor& memory, bool is_cleared = true);
+  /// Gives every bucket memory of the communicator, if it has none. Collective. @throws Error  as use_dtype does
+  void use_group_memory();
   /// Keeps the gradients of every bucket in its parameters' dtype again, in memory of the bucket's own. Not collective.
   void use_own_dtype();
 
@@ -78,7 +83,7 @@ class GradientBuckets {
     at::Tensor view;
   };
 
-  void use_memory(BucketMemory& bucket, const at::Tensor& message);
+  void use_memory(BucketMemory& bucket, const at::Tensor& message, bool is_cleared = true);
 
   std::vector<NamedTensor> parameters_;
   std::shared_ptr<Communicator> communicator_;

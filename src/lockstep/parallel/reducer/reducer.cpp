@@ -33,7 +33,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
                  const ReducerOptions& options)
     : communicator_(std::move(communicator)),
       flags_(parameters.dense.size(), communicator_->world_size(), options.counts_updates),
-      buckets_(parameters.dense, communicator_, {options.bucket_caps, flags_.numel()}),
+      buckets_(parameters.dense, communicator_, {options.bucket_caps, flags_.numel(), options.gets_memory_later}),
       sparse_(parameters.sparse, communicator_),
       replica_watch_(all_of(parameters)),
       hooks_(tensors_of(parameters.dense)),
@@ -80,13 +80,18 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
   set_tripwires();
 }
 
-void Reducer::take_back() {
+void Reducer::take_back(bool moves) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (BucketProgress& bucket : progress_) bucket.is_left = false;
   for (std::size_t i = 0; i < parameters_.size(); ++i) replica_watch_.set_left_out(i, false);
   num_left_ = 0;
   later_ = nullptr;
-  buckets_.use_own_dtype();
+  if (moves) buckets_.use_own_dtype();
+}
+
+void Reducer::use_group_memory() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  buckets_.use_group_memory();
 }
 
 void Reducer::drop_gradients() {

@@ -30,7 +30,8 @@ namespace lockstep {
 struct ReducerOptions {
   BucketCaps bucket_caps;
   bool static_graph = false;
-  bool counts_updates = false;  ///< with virtual shards: the ranks compare the number of the update
+  bool gets_memory_later = false;  ///< see GradientBuckets::Options
+  bool counts_updates = false;     ///< with virtual shards: the ranks compare the number of the update
 };
 
 /// A module's parameters, by how their gradients are averaged.
@@ -90,8 +91,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   /// From now on, backward leaves these buckets to `later`, which must outlive the time until `take_back`.
   void hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later);
-  /// Backward reduces all buckets again, in their parameters' dtype. Not collective.
-  void take_back();
+  /// Backward reduces all buckets again, in their parameters' dtype. Not collective. @param moves  false: buckets stay
+  /// where they are, because nothing follows
+  void take_back(bool moves = true);
+  /// As GradientBuckets::use_group_memory.
+  void use_group_memory();
   /// Removes all gradients from their parameters, as in a step without inputs.
   void drop_gradients();
 

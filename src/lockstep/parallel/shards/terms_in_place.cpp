@@ -5,16 +5,21 @@
 namespace lockstep {
 
 TermsInPlace::TermsInPlace(const VirtualShards& shards, const at::Tensor& memory, std::size_t bucket,
-                           Communicator& communicator)
+                           Communicator& communicator, const std::vector<void*>& by_rank)
     : element_bytes_(static_cast<std::int64_t>(memory.element_size())) {
   const ShardPlan& plan = shards.plan();
-  keepers_.push_back(communicator.symmetric_memory(memory));
   for (std::size_t i = 0; i + 1 < plan.most_terms(); ++i) {
     keepers_.push_back(communicator.symmetric_memory(shards.sums().beside(bucket, i)));
   }
+  if (by_rank.empty()) keepers_.push_back(communicator.symmetric_memory(memory));
   for (const ShardPlan::Addition& each : plan.additions()) {
+    const auto rank = static_cast<std::size_t>(each.rank);
     const bool is_last = each.term + 1 == plan.terms_of(each.rank);
-    first_.push_back(keepers_[is_last ? 0 : each.term + 1]->copy(each.rank));
+    if (is_last && !by_rank.empty()) {
+      first_.push_back(static_cast<const std::byte*>(by_rank[rank]));
+    } else {
+      first_.push_back((is_last ? keepers_.back() : keepers_[each.term])->copy(each.rank));
+    }
   }
 }
 

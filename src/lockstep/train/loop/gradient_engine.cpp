@@ -168,7 +168,7 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
-                                                     const std::shared_ptr<Communicator>& group) {
+                                                     const std::shared_ptr<Communicator>& group, bool are_level) {
   const Sharding sharding = sharding_of(args, "training arguments");
   const int stage = sharding.stage;
   if (stage > 1 && choice.kind == EngineKind::VirtualShards) {
@@ -181,7 +181,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
   }
-  if (choice.kind == EngineKind::VirtualShards) return make_shard_engine(args, model, group);
+  if (choice.kind == EngineKind::VirtualShards) return make_shard_engine(args, model, group, are_level);
   return make_ddp_engine(args, model, group);
 }
 

@@ -93,6 +93,7 @@ class GradientEngine {
 /// @param group  for DistributedDataParallel
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
-                                                     const std::shared_ptr<Communicator>& group);
+                                                     const std::shared_ptr<Communicator>& group,
+                                                     bool are_level = false);
 
 }  // namespace lockstep

@@ -46,6 +46,8 @@ TrainingSession::TrainingSession(TrainerContext& context)
       parts_(context, choice_.replicas),
       checkpoints_(context, parts_),
       numbers_(context),
+      job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
+      memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, purpose()) : nullptr),
       rescue_(context.survival ? make_rescue() : nullptr) {
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
   reset_state();
@@ -70,19 +72,28 @@ TrainOutput TrainingSession::run() {
   // Dropout differs from rank to rank.
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
-  std::optional<std::string> fused = share_before_resuming();
-  if (!is_new_) checkpoints_.resume();
+  const bool has_place = !is_new_ && memory_ && finds_place();
+  // Whoever looks there later must not find an older training than the one that begins now.
+  if (!is_new_ && !has_place && rescue_) rescue_->forget_memory();
+  std::optional<std::string> fused = has_place ? std::nullopt : share_before_resuming();
+  if (!is_new_ && !has_place) checkpoints_.resume();
   if (!checkpoints_.taken_up().empty() && context_.state.global_step >= parts_.plan.max_steps) return end_at_once();
   context_.flow = std::make_shared<DefaultFlowCallback>(parts_.plan);
   model_->set_training(true);
-  if (!is_new_) {
-    print_advice(fused ? *fused : make_engine());
+  if (!is_new_ && !has_place) {
+    print_advice(fused ? *fused : make_engine(false));
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
     context_.notify(&TrainerCallback::on_train_begin);
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
-  run_stages();
+  try {
+    if (has_place) continue_from_memory();
+    run_stages();
+  } catch (...) {
+    note_failure(std::current_exception());
+    throw;
+  }
   return finish(seconds_since(start));
 }
 
@@ -91,7 +102,7 @@ TrainOutput TrainingSession::run() {
 std::optional<std::string> TrainingSession::share_before_resuming() {
   if (!may_shard_weights(args_, context_.world_size()) || !TrainingCheckpoints::are_asked_for(args_))
     return std::nullopt;
-  std::string fused = make_engine();
+  std::string fused = make_engine(false);
   if (context_.shards) return fused;
   engine_->unfuse();
   engine_.reset();
@@ -154,8 +165,14 @@ void TrainingSession::run_update() {
   context_.notify(&TrainerCallback::on_step_begin);
   const UpdateTotals totals = reduce(parts_.plan.has_shards ? run_shards() : run_micro_batches());
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
+  if (memory_) keep_outcome(totals);
   const bool is_updated = parts_.updater.step(engine_->gradient_factor(totals.count));
   waited_s_ += engine_->waited_s();
+  end_update(totals, is_updated);
+}
+
+// What follows the optimizer's step.
+void TrainingSession::end_update(const UpdateTotals& totals, bool is_updated) {
   require_sound_weights(totals);
   context_.notify(&TrainerCallback::on_optimizer_step);
   if (is_updated) parts_.updater.step_schedule();

@@ -16,6 +16,7 @@
 #include "lockstep/train/loop/training_parts.h"
 #include "lockstep/train/shards/update_totals.h"
 #include "lockstep/train/stop_signal.h"
+#include "lockstep/train/survival/training_memory.h"
 #include "lockstep/train/survival/training_stage.h"
 #include "lockstep/train/train_output.h"
 
@@ -57,19 +58,32 @@ class TrainingSession {
 
   // training_session_survival.cpp
   /// What the other ranks need to continue like this one, beside weights and optimizer, as text; and its use.
-  std::string passed_on();
+  std::string passed_on(bool has_history = true);
   void take_over(const std::string& text);
   void recover(const std::exception_ptr& failure);
   /// Gradients and, where it is possible, a fused update. @return  how it is fused; empty: it is not
-  std::string make_engine();
+  /// @param are_level  all ranks have the same weights and buffers
+  std::string make_engine(bool are_level);
   std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
+  bool stays_in_memory() const;
   bool settle_late(const Standing& standing);
   void begin_as_after_checkpoint();
   void load_callback_states();
-  void receive_state(const Standing& standing);
+  void receive_state(const Standing& standing, bool is_in_memory);
+
+  // survival/training_session_memory.cpp
+  std::string purpose() const;
+  void keep_place();
+  void keep_outcome(const UpdateTotals& totals);
+  /// Whether all ranks have ended before, and left this training in the job's memory. Collective.
+  bool finds_place() const;
+  void continue_from_memory();
+  void finish_kept_update(const TrainingMemory::Place& place);
+  void note_failure(const std::exception_ptr& failure);
 
   void run_update();
+  void end_update(const UpdateTotals& totals, bool is_updated);
   PartOfUpdate run_micro_batches();
   PartOfUpdate run_shards();
   void run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals);
@@ -92,7 +106,9 @@ class TrainingSession {
   TrainingParts parts_;
   TrainingCheckpoints checkpoints_;
   NumberCheck numbers_;
-  std::unique_ptr<UpdateRescue> rescue_;  // null unless lost ranks are survived
+  std::shared_ptr<JobMemoryMap> job_memory_;  // null unless lost ranks are survived
+  std::unique_ptr<TrainingMemory> memory_;    // null unless lost ranks are survived
+  std::unique_ptr<UpdateRescue> rescue_;      // null unless lost ranks are survived
   std::shared_ptr<GradientEngine> engine_;
   std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
 

@@ -45,12 +45,13 @@ void TrainingSession::begin_stage() {
   note_place();
   if (stage_ != Stage::Update) return;
   buffers_before_ = copies_of_buffers();
-  if (!std::exchange(joiner_waits_, false)) return;
+  if (!std::exchange(joiner_waits_, false)) return keep_place();
   engine_.reset();
   checkpoints_.forget_ranks();
   must_settle_ = true;
   context_.survival->admit(context_);
   settle();
+  keep_place();
 }
 
 std::vector<at::Tensor> TrainingSession::copies_of_buffers() const {

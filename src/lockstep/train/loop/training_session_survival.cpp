@@ -1,4 +1,5 @@
 // How a training continues after its ranks have changed.
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -46,13 +47,13 @@ std::unique_ptr<UpdateRescue> TrainingSession::make_rescue() {
     return context_.survival->group();
   };
   ranks.meet = [this] { context_.survival->meet(); };
-  return std::make_unique<UpdateRescue>(parts_.updater.optimizer(), std::move(ranks));
+  return std::make_unique<UpdateRescue>(parts_.updater.optimizer(), std::move(ranks), RescueMemory{job_memory_, true});
 }
 
-std::string TrainingSession::make_engine() {
-  engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
+std::string TrainingSession::make_engine(bool are_level) {
+  engine_ = make_gradient_engine(choice_, args_, model_, context_.group, are_level);
   const bool survives = rescue_ != nullptr;
-  if (survives && !UpdateRescue::refusal(*context_.survival->group(), {}, parts_.plan.has_shards).empty()) return "";
+  if (survives && !rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_shards).empty()) return "";
   std::string fused = engine_->fuse(parts_.updater.optimizer());
   WeightShards* const shards = engine_->weight_shards();
   context_.shards = shards == nullptr ? nullptr : std::shared_ptr<WeightShards>(engine_, shards);
@@ -65,20 +66,33 @@ void TrainingSession::settle() {
   engine_.reset();
   has_regrouped_ = false;
   context_.survival->meet();
-  rescue_->take_whole();
+  const bool stays = stays_in_memory();
+  if (!stays) rescue_->take_whole();
   const Standing standing = context_.survival->compare();
-  if (settle_late(standing)) return;
-  if (!standing.all_equal) receive_state(standing);
+  if (!stays) rescue_->forget_memory();
+  if (settle_late(standing)) return rescue_->take_whole();
+  if (!standing.all_equal) receive_state(standing, stays);
   if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
   parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
   restore_buffers();
   choice_ = choose_engine(args_, *model_, context_.group.get());
-  make_engine();
+  rescue_->adopt(stays);
+  make_engine(/*are_level=*/true);
   must_settle_ = false;
   context_.survival->settled(context_);
   const bool is_first = context_.rank() == 0;
   if (is_first && context_.take_output_folder) context_.take_output_folder();
   if (std::exchange(is_new_, false) || (is_first && !begun_as_first_)) begin_as_after_checkpoint();
+}
+
+// Whether weights and the optimizer's state stay in memory that all ranks share. Equal on all of them. Collective.
+bool TrainingSession::stays_in_memory() const {
+  Communicator& group = *context_.survival->group();
+  const bool can = args_.fuse && rescue_->has_memory() && (is_new_ || rescue_->state() != nullptr) &&
+                   rescue_->refusal(group, {}, parts_.plan.has_shards).empty();
+  const at::Tensor all = at::full({1}, can ? 1 : 0, at::TensorOptions().dtype(at::kInt));
+  if (group.world_size() > 1) group.all_reduce(all, ReduceOp::Min);
+  return *all.data_ptr<int>() != 0;
 }
 
 // Callbacks of the first rank write files.
@@ -114,34 +128,44 @@ bool TrainingSession::settle_late(const Standing& standing) {
   return true;
 }
 
-void TrainingSession::receive_state(const Standing& standing) {
+void TrainingSession::receive_state(const Standing& standing, bool is_in_memory) {
   Communicator& group = *context_.group;
   const bool is_behind = context_.survival->position() < standing.newest;
   const std::string text =
       broadcast_text(group, context_.rank() == standing.source ? passed_on() : "", standing.source);
   if (is_behind) context_.survival->set_position(-1);  // half of a state is of no use, if the source is lost now
   restore_buffers();
-  std::vector<at::Tensor> tensors = tensors_of(model_->tensors().parameters);
+  std::vector<at::Tensor> tensors;
+  if (!is_in_memory) tensors = tensors_of(model_->tensors().parameters);
   for (const at::Tensor& buffer : tensors_of(model_->tensors().buffers())) tensors.push_back(buffer);
   {
     const at::NoGradGuard no_grad;
     broadcast_coalesced(group, tensors, standing.source);
   }
-  broadcast_optimizer(group, parts_.updater.optimizer(), standing.source);
+  if (is_in_memory) {
+    broadcast_group_options(group, parts_.updater.optimizer(), standing.source);
+  } else {
+    broadcast_optimizer(group, parts_.updater.optimizer(), standing.source);
+  }
   if (!is_behind) return;
   take_over(text);
   buffers_before_ = copies_of_buffers();
   context_.survival->set_position(standing.newest);
 }
 
-std::string TrainingSession::passed_on() {
+// @param has_history  of the log
+std::string TrainingSession::passed_on(bool has_history) {
   const TrainerControl& control = context_.control;
   context_.keep_callback_states(control);
+  std::vector<LogEntry> history;
+  if (!has_history) std::swap(history, context_.state.log_history);
+  const std::string state = trainer_state_json(context_.state);
+  if (!has_history) std::swap(history, context_.state.log_history);
   const nlohmann::json json{{"stage", static_cast<int>(stage_)},
                             {"epoch", epoch_before_},
                             {"micro_batch", micro_batch_before_},
                             {"max_steps", parts_.plan.max_steps},
-                            {"state", trainer_state_json(context_.state)},
+                            {"state", state},
                             {"epoch_of_state", exact_number(context_.state.epoch)},
                             {"flos", exact_number(context_.state.total_flos)},
                             {"control",

@@ -29,6 +29,11 @@ class TrainingUpdater {
   /// @param gradient_factor  as GradientEngine::gradient_factor
   /// @return  false if fp16 skipped the update, because its scaled gradients held an infinity or NaN
   bool step(double gradient_factor);
+  /// The weights have seen an update whose gradients had this norm, in `step` of a process that is gone.
+  void note_step(double norm) {
+    learning_rate_ = schedule_->learning_rate();
+    norm_ = norm;
+  }
   /// Moves the schedule on after an update.
   void step_schedule() { schedule_->step(); }
   /// Moves a schedule on that follows evaluations. @param metric  the best model's metric

@@ -74,11 +74,12 @@ void check_model(TrainableModel& model) {
 
 std::unique_ptr<GradientEngine> make_shard_engine(const TrainingArguments& args,
                                                   const std::shared_ptr<TrainableModel>& model,
-                                                  const std::shared_ptr<Communicator>& group) {
+                                                  const std::shared_ptr<Communicator>& group, bool are_level) {
   check_model(*model);
   DistributedDataParallelOptions options;
   options.process_group = group ? group : group_of_one();
   options.virtual_shards = args.virtual_shards;
+  options.init_sync = !are_level;
   if (args.bf16) options.compute_dtype = at::kBFloat16;
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;

@@ -11,6 +11,6 @@ namespace lockstep {
 /// @throws UsageError  if the model's forward or loss depends on which samples other ranks have
 std::unique_ptr<GradientEngine> make_shard_engine(const TrainingArguments& args,
                                                   const std::shared_ptr<TrainableModel>& model,
-                                                  const std::shared_ptr<Communicator>& group);
+                                                  const std::shared_ptr<Communicator>& group, bool are_level);
 
 }  // namespace lockstep

@@ -48,8 +48,8 @@ int write_pages(int fd, std::size_t offset, std::size_t bytes) {
   return 0;
 }
 
-std::byte* map_pages(std::size_t bytes, int flags, int fd) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+std::byte* map_pages(std::size_t bytes, int flags, int fd, std::size_t offset) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   if (data == MAP_FAILED) {
     throw_errno(fmt::format("cannot map {} bytes", bytes), errno,
                 "raise the limit of the address space (ulimit -v) or free memory");
@@ -59,13 +59,13 @@ std::byte* map_pages(std::size_t bytes, int flags, int fd) {
 
 }  // namespace
 
-std::shared_ptr<Mapping> Mapping::of_file(int fd, std::size_t bytes) {
-  return std::shared_ptr<Mapping>(new Mapping(map_pages(bytes, MAP_SHARED, fd), bytes));
+std::shared_ptr<Mapping> Mapping::of_file(int fd, std::size_t bytes, std::size_t offset) {
+  return std::shared_ptr<Mapping>(new Mapping(map_pages(bytes, MAP_SHARED, fd, offset), bytes));
 }
 
 std::shared_ptr<Mapping> Mapping::anonymous(std::size_t bytes) {
   if (bytes > available_memory_bytes()) throw_too_little_memory(bytes);
-  return std::shared_ptr<Mapping>(new Mapping(map_pages(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1), bytes));
+  return std::shared_ptr<Mapping>(new Mapping(map_pages(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes));
 }
 
 Mapping::~Mapping() { ::munmap(data_, bytes_); }

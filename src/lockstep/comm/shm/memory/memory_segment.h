@@ -12,8 +12,9 @@ namespace lockstep::shm {
 /// Pages mapped into this process; unmapped by the destructor.
 class Mapping {
  public:
-  /// Maps all `bytes` of the file behind `fd`, shared. @throws Error  with the cause
-  static std::shared_ptr<Mapping> of_file(int fd, std::size_t bytes);
+  /// Maps `bytes` of the file behind `fd`, shared. @param offset  a multiple of the page size
+  /// @throws Error  with the cause
+  static std::shared_ptr<Mapping> of_file(int fd, std::size_t bytes, std::size_t offset = 0);
   /// New zeroed memory of this process only, for ranks that are threads of it. @throws Error  with the cause
   static std::shared_ptr<Mapping> anonymous(std::size_t bytes);
   ~Mapping();

@@ -91,4 +91,32 @@ class UpdateDecision {
   Notes& notes_;
 };
 
+/// A journal of notes and lanes takes the place of that of other ranks, whose updates are all finished. All of its
+/// ranks may die at any access: ranks that come later then find the old journal, or none, or the whole new one. Words
+/// that counted before they are cleared could be those of another training, whose updates had the same numbers.
+///
+/// `Journal` has `ranks_word()`, the number of ranks whose words count, and `clear()`, which stores 0 in this rank's
+/// words.
+template <class Memory, class Journal>
+class JournalChange {
+ public:
+  JournalChange(Memory& memory, Journal& journal) : memory_(memory), journal_(journal) {}
+
+  /// @param meet  a barrier of all ranks of the new journal. No update begins before all ranks have returned.
+  template <class Meet>
+  void begin(const Meet& meet) {
+    if (memory_.rank() == 0) memory_.store(journal_.ranks_word(), 0);
+    meet();
+    journal_.clear();
+    meet();
+    if (memory_.rank() == 0) {
+      memory_.store(journal_.ranks_word(), static_cast<std::uint64_t>(memory_.world_size()));
+    }
+  }
+
+ private:
+  Memory& memory_;
+  Journal& journal_;
+};
+
 }  // namespace lockstep::shm

@@ -6,6 +6,7 @@
 
 #include "lockstep/comm/host_memory.h"
 #include "lockstep/optim/update/gradient_memory.h"
+#include "lockstep/parallel/fused/memory/lasting_access.h"
 #include "lockstep/parallel/fused/memory/message_memory.h"
 #include "lockstep/parallel/fused/memory/one_copy.h"
 #include "lockstep/parallel/fused/memory/shared_memory.h"
@@ -39,17 +40,17 @@ GradientSource source_of(const std::vector<void*>& sources, const at::Tensor& li
 }
 
 std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,
-                                               const GradientBuckets& gradients, Communicator& communicator) {
+                                               const GradientBuckets& gradients, Communicator& communicator,
+                                               bool has_values) {
   const at::NoGradGuard no_grad;
   std::vector<HostMemory> shared;
   for (FusedBucket& bucket : buckets) {
     const at::Tensor& like = gradients.parameter(bucket.parameters.front());
     const at::TensorOptions options = like.options().requires_grad(false);
     const std::int64_t numel = bucket.gradients.numel();
+    if (bucket.weights.defined()) continue;
     if (!plan.shares_weights()) {
       bucket.weights = allocate_own_copy(numel, options);
-    } else if (plan.outlives_group) {
-      bucket.weights = allocate_lasting_copy(communicator, numel, options);
     } else if (plan.hosts == 1) {
       bucket.weights = allocate_one_copy(communicator, numel, options);
     } else {
@@ -57,13 +58,14 @@ std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vect
       bucket.weights = shared.back().memory;
     }
   }
-  if (fills_copy(plan, communicator.rank())) {
+  if (!has_values && fills_copy(plan, communicator.rank())) {
     for (FusedBucket& bucket : buckets) bucket.weights.zero_();  // the gaps
     for_each_place(buckets, gradients,
                    [](at::Tensor& parameter, at::Tensor place) { place.copy_(parameter.detach()); });
   }
-  if (communicator.world_size() > 1) communicator.barrier();
+  if (!has_values && communicator.world_size() > 1) communicator.barrier();
   for_each_place(buckets, gradients, [](at::Tensor& parameter, const at::Tensor& place) { parameter.set_data(place); });
+  if (plan.outlives_group) return make_lasting_access(communicator);
   switch (plan.sources) {
     case UpdatePlan::Sources::InPlace:
       return make_shared_memory(buckets, communicator);

@@ -56,9 +56,11 @@ class FusedMemory {
 GradientSource source_of(const std::vector<void*>& sources, const at::Tensor& like);
 
 /// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Each copy that
-/// ranks share gets the values of the first of them. Collective.
+/// ranks share gets the values of the first of them. Collective. Buckets whose weights are defined keep them.
+/// @param has_values  these weights have their values, which the parameters take over
 /// @throws Error  if memory is short on some rank; the parameters are then unchanged
 std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,
-                                               const GradientBuckets& gradients, Communicator& communicator);
+                                               const GradientBuckets& gradients, Communicator& communicator,
+                                               bool has_values = false);
 
 }  // namespace lockstep

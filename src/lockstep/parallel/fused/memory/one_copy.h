@@ -14,11 +14,6 @@ namespace lockstep {
 /// @throws Error  on every rank, if memory is short on some rank
 at::Tensor allocate_one_copy(Communicator& communicator, std::int64_t numel, const at::TensorOptions& options);
 
-/// The same for ranks that are processes, in pages that stay shared when the group has ended, whatever became of its
-/// other ranks: for memory with which survivors of lost ranks continue. A rank that was stopped may still write there
-/// until it is killed.
-at::Tensor allocate_lasting_copy(Communicator& communicator, std::int64_t numel, const at::TensorOptions& options);
-
 /// The same for one rank: memory of its own.
 at::Tensor allocate_own_copy(std::int64_t numel, const at::TensorOptions& options);
 

@@ -23,13 +23,15 @@ class TreeMemory : public FusedMemory {
       parts_.emplace_back();
       Part& part = parts_.back();
       part.begin = bucket.own.begin;
-      part.sum = at::empty({bucket.own.end - bucket.own.begin}, bucket.gradients.options());
+      const std::int64_t numel = bucket.own.end - bucket.own.begin;
+      part.sum = bucket.sums.defined() ? bucket.sums.narrow(0, part.begin, numel)
+                                       : at::empty({numel}, bucket.gradients.options());
       // Pointers of a source refer to the bucket's element 0.
       const auto offset_bytes = static_cast<std::uintptr_t>(part.begin) * part.sum.element_size();
       const auto first = reinterpret_cast<std::uintptr_t>(part.sum.data_ptr()) - offset_bytes;
       part.sources.push_back(reinterpret_cast<void*>(first));
       if (reads_in_place) {
-        part.terms.emplace(shards, bucket.gradients, bucket.index, communicator);
+        part.terms.emplace(shards, bucket.gradients, bucket.index, communicator, bucket.gradients_of);
       } else {
         part.exchange.emplace(shards.plan(), shards.sums(), bucket.index, communicator);
       }

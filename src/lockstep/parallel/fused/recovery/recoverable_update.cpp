@@ -2,18 +2,17 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "lockstep/optim/kernels/parallel_over.h"
 #include "lockstep/optim/update/gradient_memory.h"
 #include "lockstep/optim/update/update_run.h"
-#include "lockstep/parallel/shards/term_exchange.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
 
 namespace lockstep {
 namespace {
@@ -30,8 +29,8 @@ std::size_t draft_stride_bytes(std::size_t element_bytes) {
 
 std::size_t draft_bytes(const std::vector<FusedBucket>& buckets) {
   std::size_t largest = 0;
-  for (const FusedBucket& bucket : buckets) largest = std::max<std::size_t>(largest, bucket.weights.element_size());
-  return (1 + UpdateRun::kMaxBuffers) * draft_stride_bytes(largest);
+  for (const FusedBucket& bucket : buckets) largest = std::max<std::size_t>(largest, bucket.gradients.element_size());
+  return UpdateJournal::draft_bytes((1 + UpdateRun::kMaxBuffers) * draft_stride_bytes(largest));
 }
 
 // As many as threads of the rank that has most of them.
@@ -57,7 +56,7 @@ struct RecoverableUpdate::LaneChunks {
     auto at = reinterpret_cast<std::uintptr_t>(memory) - static_cast<std::uintptr_t>(chunk.begin * element_bytes);
     update.weights_out = reinterpret_cast<void*>(at);
     update.range = {chunk.begin, chunk.end, {}};
-    for (std::size_t b = 0; b < all.state_->buffers(chunk.bucket).size(); ++b) {
+    for (std::size_t b = 0; b < all.parts_.state.buffers(chunk.bucket).size(); ++b) {
       at += draft_stride_bytes(static_cast<std::size_t>(element_bytes));
       update.range->state_out[b] = reinterpret_cast<void*>(at);
     }
@@ -73,64 +72,90 @@ struct RecoverableUpdate::LaneChunks {
       from += draft_stride_bytes(element_bytes);
     };
     copy(all.parts_.buckets[chunk.bucket].weights);
-    for (const at::Tensor& buffer : all.state_->buffers(chunk.bucket)) copy(buffer);
+    for (const at::Tensor& buffer : all.parts_.state.buffers(chunk.bucket)) copy(buffer);
   }
 };
 
-RecoverableUpdate::RecoverableUpdate(const Parts& parts, Communicator& communicator)
-    : parts_(parts),
-      peers_(communicator.membership().peers),
-      rank_(communicator.rank()),
-      state_(std::make_shared<SharedState>(parts.optimizer, parts.buckets, parts.gradients)),
-      journal_(communicator, parts.gradients.num_parameters(), agreed_lanes(communicator), draft_bytes(parts.buckets)) {
-  for (int rank = 0; rank < communicator.world_size(); ++rank) {
-    lanes_.emplace_back();
-    for (int lane = 0; lane < journal_.lanes(); ++lane) lanes_.back().push_back(cut_lane(rank, lane));
-  }
-  if (communicator.world_size() == 1) return;
-  for (const FusedBucket& bucket : parts_.buckets) {
-    terms_.emplace_back(parts_.shards, bucket.gradients, bucket.index, communicator);
-  }
+LastingMemory::Lanes RecoverableUpdate::lanes_for(const std::vector<FusedBucket>& buckets, std::size_t parameters,
+                                                  Communicator& communicator) {
+  return {agreed_lanes(communicator), UpdateJournal::note_bytes(parameters), draft_bytes(buckets)};
 }
 
-RecoverableUpdate::Lane RecoverableUpdate::cut_lane(int rank, int lane) const {
+RecoverableUpdate::RecoverableUpdate(const Parts& parts, std::shared_ptr<LastingMemory> memory,
+                                     const Communicator& communicator)
+    : parts_(parts),
+      memory_(std::move(memory)),
+      peers_(communicator.membership().peers),
+      rank_(communicator.rank()),
+      crew_(crew_of(rank_, communicator.world_size())),
+      number_(memory_->header().number.load()) {}
+
+RecoverableUpdate::Crew RecoverableUpdate::crew_of(int rank, int world_size) const {
+  Crew crew{UpdateJournal(memory_, rank, world_size), {}};
+  for (int each = 0; each < world_size; ++each) {
+    crew.lanes.emplace_back();
+    for (int lane = 0; lane < memory_->lanes(); ++lane) crew.lanes.back().push_back(cut_lane(each, lane, world_size));
+  }
+  return crew;
+}
+
+RecoverableUpdate::Lane RecoverableUpdate::cut_lane(int rank, int lane, int world_size) const {
   Lane result;
   for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
-    const Region& region = parts_.plan.region(b, rank);
-    const std::int64_t chunks = (region.end - region.begin + kChunkElements - 1) / kChunkElements;
-    const std::int64_t last = chunks * (lane + 1) / journal_.lanes();
-    for (std::int64_t k = chunks * lane / journal_.lanes(); k < last; ++k) {
-      const std::int64_t begin = region.begin + k * kChunkElements;
-      result.chunks.push_back({b, begin, std::min(begin + kChunkElements, region.end)});
+    const std::int64_t share = memory_->numel(b, world_size) / world_size;
+    const std::int64_t first = share * rank;
+    const std::int64_t chunks = (share + kChunkElements - 1) / kChunkElements;
+    const std::int64_t last = chunks * (lane + 1) / memory_->lanes();
+    for (std::int64_t k = chunks * lane / memory_->lanes(); k < last; ++k) {
+      const std::int64_t begin = first + k * kChunkElements;
+      result.chunks.push_back({b, begin, std::min(begin + kChunkElements, first + share)});
     }
     result.until.push_back(result.chunks.size());
   }
   return result;
 }
 
-void RecoverableUpdate::decide(const UpdateNote& note) { journal_.decide(number_ + 1, note); }
+// Ranks of an earlier group finish their updates before they form the next one, unless all of them are lost.
+void RecoverableUpdate::begin(Communicator& communicator) {
+  const at::NoGradGuard no_grad;
+  const auto ranks = static_cast<int>(memory_->header().journal.load());
+  if (ranks > 0 && ranks <= memory_->shape().most_ranks) {
+    Crew before = crew_of(-1, ranks);
+    const std::optional<UpdateNote> decided = before.journal.decision(number_ + 1);
+    for (int rank = rank_; decided && rank < ranks; rank += communicator.world_size()) {
+      finish_rank(before, rank, *decided);
+    }
+    if (communicator.world_size() > 1) communicator.barrier();
+    if (decided) end(*decided);
+  }
+  crew_.journal.begin(communicator);
+}
 
-void RecoverableUpdate::run_lane(int rank, int lane, std::size_t bucket, SegmentUpdate update) {
-  const Lane& chunks = lanes_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(lane)];
-  journal_.run(rank, lane, number_ + 1, chunks.until[bucket],
-               LaneChunks{*this, chunks, journal_.draft(rank, lane), update});
+void RecoverableUpdate::run_lane(Crew& crew, int rank, int lane, std::size_t bucket, SegmentUpdate update) {
+  const Lane& chunks = crew.lanes[static_cast<std::size_t>(rank)][static_cast<std::size_t>(lane)];
+  crew.journal.run(rank, lane, number_ + 1, chunks.until[bucket],
+                   LaneChunks{*this, chunks, crew.journal.draft(rank, lane), update});
 }
 
 void RecoverableUpdate::update_own(std::size_t bucket, const SegmentUpdate& update) {
-  parallel_over(journal_.lanes(), 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t lane = first; lane < last; ++lane) run_lane(rank_, static_cast<int>(lane), bucket, update);
+  parallel_over(memory_->lanes(), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t lane = first; lane < last; ++lane) run_lane(crew_, rank_, static_cast<int>(lane), bucket, update);
   });
 }
 
-void RecoverableUpdate::end(const std::vector<std::uint8_t>& contributed) {
-  ++number_;
-  scalings_.clear();
+// Every rank writes the same values. None can be at another update: the next one needs them all.
+void RecoverableUpdate::end(const UpdateNote& note) {
   for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
     SegmentUpdate update;
-    update.skip = skipped(b, contributed);
-    state_->count(b, update.skip);
+    update.skip = skipped(b, note.contributed);
+    parts_.state.count(b, update.skip);
     parts_.optimizer.update_segment(b, update);
   }
+  parts_.state.write_steps(memory_->steps(number_ + 1));
+  memory_->norm(number_ + 1) = note.norm;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  ++number_;
+  memory_->header().number.store(number_);
 }
 
 std::vector<bool> RecoverableUpdate::skipped(std::size_t bucket, const std::vector<std::uint8_t>& contributed) const {
@@ -141,7 +166,7 @@ std::vector<bool> RecoverableUpdate::skipped(std::size_t bucket, const std::vect
 
 UpdateNote RecoverableUpdate::finish(const Communicator& survivors) {
   const at::NoGradGuard no_grad;
-  const UpdateNote note = journal_.decision(number_ + 1).value();
+  const UpdateNote note = crew_.journal.decision(number_ + 1).value();
   std::vector<int> alive;
   std::vector<int> lost;
   for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
@@ -151,54 +176,40 @@ UpdateNote RecoverableUpdate::finish(const Communicator& survivors) {
     });
     (is_alive ? alive : lost).push_back(rank);
   }
-  std::vector<int> mine{rank_};
+  finish_rank(crew_, rank_, note);
   for (std::size_t i = 0; i < lost.size(); ++i) {
-    if (alive[i % alive.size()] == rank_) mine.push_back(lost[i]);
-  }
-  for (const int rank : mine) {
-    for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
-      if (!is_done(rank, b)) finish_bucket(rank, b, note);
-    }
+    if (alive[i % alive.size()] == rank_) finish_rank(crew_, lost[i], note);
   }
   return note;
 }
 
-bool RecoverableUpdate::is_done(int rank, std::size_t bucket) {
-  const std::vector<Lane>& lanes = lanes_[static_cast<std::size_t>(rank)];
-  for (int lane = 0; lane < journal_.lanes(); ++lane) {
+void RecoverableUpdate::finish_rank(Crew& crew, int rank, const UpdateNote& note) {
+  for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
+    if (!is_done(crew, rank, b)) finish_bucket(crew, rank, b, note);
+  }
+}
+
+bool RecoverableUpdate::is_done(Crew& crew, int rank, std::size_t bucket) const {
+  const std::vector<Lane>& lanes = crew.lanes[static_cast<std::size_t>(rank)];
+  for (int lane = 0; lane < memory_->lanes(); ++lane) {
     const std::uint64_t until = lanes[static_cast<std::size_t>(lane)].until[bucket];
-    if (!journal_.is_done(rank, lane, number_ + 1, until)) return false;
+    if (!crew.journal.is_done(rank, lane, number_ + 1, until)) return false;
   }
   return true;
 }
 
-// The group has ended, but the memory of its gradients is as all ranks left it before the update was decided.
-at::Tensor RecoverableUpdate::sum_of(int rank, std::size_t bucket) const {
-  const Region& region = parts_.plan.region(bucket, rank);
-  const auto& plan = parts_.shards.plan();
-  at::Tensor sum = at::empty({region.end - region.begin}, parts_.buckets[bucket].gradients.options());
-  add_terms(plan, terms_[bucket].from(region.begin), sum, static_cast<double>(plan.tree().shards()));
-  for (const auto& [part, factor] : scalings_) {
-    const std::int64_t begin = std::max(part.begin, region.begin), end = std::min(part.end, region.end);
-    if (part.bucket == bucket && begin < end) sum.narrow(0, begin - region.begin, end - begin).mul_(factor);
-  }
-  return sum;
-}
-
-void RecoverableUpdate::finish_bucket(int rank, std::size_t bucket, const UpdateNote& note) {
-  const FusedBucket& of = parts_.buckets[bucket];
-  const Region& region = parts_.plan.region(bucket, rank);
-  const at::Tensor sum = sum_of(rank, bucket);
-  const auto first =
-      reinterpret_cast<std::uintptr_t>(sum.data_ptr()) - static_cast<std::uintptr_t>(region.begin) * sum.element_size();
-  void* const source = reinterpret_cast<void*>(first);
+// The sums are as the ranks left them before the update was decided.
+void RecoverableUpdate::finish_bucket(Crew& crew, int rank, std::size_t bucket, const UpdateNote& note) {
+  const at::Tensor sums = memory_->sums(bucket);
+  void* const source = sums.data_ptr();
   SegmentUpdate update;
   update.gradient.sources = &source;
-  element_type_of(sum.scalar_type(), update.gradient.type);
+  update.gradient.num_sources = 1;
+  element_type_of(sums.scalar_type(), update.gradient.type);
   update.gradient.factor = note.factor;
-  update.weights = update.weights_out = of.weights.data_ptr();
+  update.weights = update.weights_out = parts_.buckets[bucket].weights.data_ptr();
   update.skip = skipped(bucket, note.contributed);
-  for (int lane = 0; lane < journal_.lanes(); ++lane) run_lane(rank, lane, bucket, update);
+  for (int lane = 0; lane < memory_->lanes(); ++lane) run_lane(crew, rank, lane, bucket, update);
 }
 
 }  // namespace lockstep

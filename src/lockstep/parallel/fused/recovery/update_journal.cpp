@@ -1,10 +1,7 @@
 #include "lockstep/parallel/fused/recovery/update_journal.h"
 
-#include <algorithm>
 #include <cstring>
-#include <new>
-
-#include "lockstep/parallel/fused/memory/one_copy.h"
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -16,25 +13,38 @@ std::size_t in_whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLi
 
 }  // namespace
 
+std::size_t UpdateJournal::note_bytes(std::size_t parameters) {
+  return kLine + in_whole_lines(kNumbersBytes + parameters);
+}
+std::size_t UpdateJournal::draft_bytes(std::size_t bytes) { return in_whole_lines(bytes); }
+
 // A rank's block: its note, a line with its word and then its content; a line for each lane; the drafts.
-UpdateJournal::UpdateJournal(Communicator& communicator, std::size_t parameters, int lanes, std::size_t draft_bytes)
-    : rank_(communicator.rank()),
-      world_size_(communicator.world_size()),
-      parameters_(parameters),
-      lanes_(lanes),
-      draft_bytes_(in_whole_lines(draft_bytes)),
-      note_bytes_(kLine + in_whole_lines(kNumbersBytes + parameters)) {
-  const std::size_t block_bytes = note_bytes_ + static_cast<std::size_t>(lanes) * (kLine + draft_bytes_);
-  memory_ = allocate_lasting_copy(communicator, static_cast<std::int64_t>(block_bytes) * world_size_,
-                                  at::TensorOptions().dtype(at::kByte));
-  new (&word(rank_)) shm::Word(0);
-  for (int lane = 0; lane < lanes_; ++lane) new (&lane_word(rank_, lane)) shm::Word(0);
-  if (world_size_ > 1) communicator.barrier();
+UpdateJournal::UpdateJournal(std::shared_ptr<LastingMemory> memory, int rank, int world_size)
+    : memory_(std::move(memory)),
+      rank_(rank),
+      world_size_(world_size),
+      parameters_(memory_->shape().parameters),
+      note_bytes_(note_bytes(parameters_)),
+      draft_bytes_((memory_->journal_block_bytes() - note_bytes_) / static_cast<std::size_t>(lanes()) - kLine) {}
+
+void UpdateJournal::begin(Communicator& communicator) {
+  bool has_pages = false;
+  shm::JournalChange<UpdateJournal, UpdateJournal>(*this, *this).begin([&] {
+    if (!std::exchange(has_pages, true)) {
+      memory_->reserve_journal(communicator);  // all ranks have entered it when it returns
+    } else if (world_size_ > 1) {
+      communicator.barrier();
+    }
+  });
+}
+
+void UpdateJournal::clear() {
+  store(word(rank_), 0);
+  for (int lane = 0; lane < lanes(); ++lane) store(lane_word(rank_, lane), 0);
 }
 
 std::byte* UpdateJournal::block(int rank) const {
-  const std::size_t bytes = memory_.nbytes() / static_cast<std::size_t>(world_size_);
-  return static_cast<std::byte*>(memory_.data_ptr()) + static_cast<std::size_t>(rank) * bytes;
+  return memory_->journal() + static_cast<std::size_t>(rank) * memory_->journal_block_bytes();
 }
 
 shm::Word& UpdateJournal::word(int rank) { return *reinterpret_cast<shm::Word*>(block(rank)); }
@@ -44,7 +54,7 @@ shm::Word& UpdateJournal::lane_word(int rank, int lane) {
 }
 
 std::byte* UpdateJournal::draft(int rank, int lane) {
-  return block(rank) + note_bytes_ + static_cast<std::size_t>(lanes_) * kLine +
+  return block(rank) + note_bytes_ + static_cast<std::size_t>(lanes()) * kLine +
          static_cast<std::size_t>(lane) * draft_bytes_;
 }
 

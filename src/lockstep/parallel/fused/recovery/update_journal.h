@@ -1,15 +1,15 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shm/protocols/update_protocol.h"
+#include "lockstep/parallel/fused/recovery/lasting_memory.h"
 
 namespace lockstep {
 
@@ -20,15 +20,21 @@ struct UpdateNote {
   std::vector<std::uint8_t> contributed;  ///< by parameter: some rank has a gradient
 };
 
-/// The shared memory of `shm::UpdateLane` and `shm::UpdateDecision`: notes, lanes and drafts of all ranks. It
-/// outlives their group.
+/// The memory of `shm::UpdateLane` and `shm::UpdateDecision`: notes, lanes and drafts of all ranks of a group, which
+/// outlive them.
 class UpdateJournal {
  public:
-  /// Collective. Each rank has `lanes` lanes, whose drafts have `draft_bytes` each. @throws Error  on every rank,
-  /// if memory is short
-  UpdateJournal(Communicator& communicator, std::size_t parameters, int lanes, std::size_t draft_bytes);
+  /// The journal that a group of so many ranks has there. @param rank  of this process; another group's journal is only
+  /// read
+  UpdateJournal(std::shared_ptr<LastingMemory> memory, int rank, int world_size);
+  static std::size_t note_bytes(std::size_t parameters);
+  static std::size_t draft_bytes(std::size_t bytes);
 
-  int lanes() const { return lanes_; }
+  /// Begins a new one, in place of another group's, whose updates are all finished. Collective. @throws Error  on every
+  /// rank, if memory is short
+  void begin(Communicator& communicator);
+
+  int lanes() const { return memory_->lanes(); }
   /// This rank is about to begin update `number`, from 1.
   void decide(std::uint64_t number, const UpdateNote& note);
   /// What some rank has noted of the update; nothing if it is not decided. Valid when all ranks have ended or left the
@@ -58,18 +64,19 @@ class UpdateJournal {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   shm::Word& word(int rank);
+  shm::Word& ranks_word() const { return memory_->header().journal; }
+  void clear();
 
  private:
   std::byte* block(int rank) const;
   shm::Word& lane_word(int rank, int lane);
 
+  std::shared_ptr<LastingMemory> memory_;
   int rank_;
   int world_size_;
   std::size_t parameters_;
-  int lanes_;
-  std::size_t draft_bytes_;
   std::size_t note_bytes_;
-  at::Tensor memory_;
+  std::size_t draft_bytes_;
 };
 
 }  // namespace lockstep

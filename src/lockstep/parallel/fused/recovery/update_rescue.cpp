@@ -23,7 +23,8 @@ Rescues& rescues() {
 
 }  // namespace
 
-UpdateRescue::UpdateRescue(FlatOptimizer& optimizer, Ranks ranks) : optimizer_(optimizer), ranks_(std::move(ranks)) {
+UpdateRescue::UpdateRescue(FlatOptimizer& optimizer, Ranks ranks, RescueMemory memory)
+    : optimizer_(optimizer), ranks_(std::move(ranks)), memory_(std::move(memory)) {
   const std::lock_guard<std::mutex> lock(rescues().mutex);
   rescues().by_optimizer[&optimizer] = this;
 }
@@ -39,19 +40,28 @@ UpdateRescue* UpdateRescue::of(const FlatOptimizer& optimizer) {
   return found == rescues().by_optimizer.end() ? nullptr : found->second;
 }
 
-std::string UpdateRescue::refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards) {
+std::string UpdateRescue::refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards) const {
   const bool shares_memory = communicator.world_size() == 1 || std::strcmp(communicator.engine(), "shm") == 0;
   if (!shares_memory) return "what a lost rank has half updated, others can finish only on its host (engine shm)";
   if (!options.share_weights || options.stage != 1) {
     return "what a lost rank has half updated, others can finish only if the ranks share their weights (stage 1)";
   }
+  if (!memory_.job) return "the launcher holds no memory that outlives the ranks (LOCKSTEP_MEMORY_FD)";
   if (!has_shards) return "without virtual shards others cannot finish what a lost rank has half updated";
   return "";
 }
 
+void UpdateRescue::forget_memory() {
+  if (!memory_.job) return;
+  memory_.job->header().can_begin.store(0);
+  memory_.job->header().is_whole.store(0);
+}
+
 void UpdateRescue::take_whole() {
   const std::shared_ptr<SharedState> state = std::exchange(state_, nullptr);
-  if (!state || !optimizer_.is_sharded()) return;
+  if (!state) return;
+  state->leave_weights();
+  if (!optimizer_.is_sharded()) return;
   const NamedParameters names = numbered_parameters(optimizer_);
   optimizer_.unshard(names, state->whole(names));
 }

@@ -4,13 +4,23 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fuse_options.h"
+#include "lockstep/parallel/fused/recovery/job_memory_map.h"
 #include "lockstep/parallel/fused/recovery/shared_state.h"
 
 namespace lockstep {
+
+/// Where what survives lies.
+struct RescueMemory {
+  std::shared_ptr<JobMemoryMap> job;  ///< null: nothing is fused
+  /// Weights and state stay there while the ranks change: the next `fuse` finds them. False: each rank then takes a
+  /// copy of all of it.
+  bool stays = false;
+};
 
 /// As long as it lives, fused updates of an optimizer survive lost ranks: a step that fails because of one forms the
 /// next group, and returns as if nothing had happened if the update was decided. The DistributedDataParallel is then of
@@ -25,7 +35,7 @@ class UpdateRescue {
     std::function<void()> meet;
   };
   /// @param optimizer  must outlive this object
-  UpdateRescue(FlatOptimizer& optimizer, Ranks ranks);
+  UpdateRescue(FlatOptimizer& optimizer, Ranks ranks, RescueMemory memory);
   ~UpdateRescue();
   UpdateRescue(const UpdateRescue&) = delete;
   UpdateRescue& operator=(const UpdateRescue&) = delete;
@@ -33,22 +43,40 @@ class UpdateRescue {
   /// The optimizer's; null if it has none.
   static UpdateRescue* of(const FlatOptimizer& optimizer);
   /// Why fused updates of this group could not survive lost ranks; empty if they can.
-  static std::string refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards);
+  std::string refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards) const;
 
   const Ranks& ranks() const { return ranks_; }
+  const std::shared_ptr<JobMemoryMap>& memory() const { return memory_.job; }
+  bool memory_stays() const { return memory_.stays; }
+  /// Whether weights and state of some training are in the memory. Equal on all ranks that have met.
+  bool has_memory() const { return memory_.job && memory_.job->header().is_whole.load() != 0; }
+  /// Whether the next `fuse` takes weights and state that are in the memory, and not this rank's. Equal on all ranks.
+  /// @param may_be_unfinished  the last update, by ranks that are gone: then nothing else than `fuse` can use it
+  void adopt(bool adopts, bool may_be_unfinished = false) {
+    adopts_ = adopts;
+    may_be_unfinished_ = may_be_unfinished;
+  }
+  bool may_be_unfinished() const { return may_be_unfinished_; }
+  bool adopts() const { return adopts_; }
+  /// The memory is of no more use. After all ranks have copied what they need.
+  void forget_memory();
+
   /// The optimizer's state is there from now on.
   void hold(std::shared_ptr<SharedState> state) { state_ = std::move(state); }
   /// The optimizer has its whole state again.
   void let_go() { state_.reset(); }
   /// The whole state of an optimizer that is fused, as views of memory that the next update changes; null if it is not.
   const SharedState* state() const { return state_.get(); }
-  /// Gives the optimizer its whole state again, if a fused update had it, after that is gone. All ranks have passed
-  /// `meet` since the group has changed. Not collective.
+  /// Gives the optimizer its whole state again, and the parameters memory of this rank, if a fused update had them,
+  /// after that is gone. All ranks have passed `meet` since the group has changed. Not collective.
   void take_whole();
 
  private:
   FlatOptimizer& optimizer_;
   Ranks ranks_;
+  RescueMemory memory_;
+  bool adopts_ = false;
+  bool may_be_unfinished_ = false;
   std::shared_ptr<SharedState> state_;
 };
 

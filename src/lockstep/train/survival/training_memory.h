@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/parallel/fused/recovery/job_memory_map.h"
+#include "lockstep/train/shards/update_totals.h"
+
+namespace lockstep {
+
+/// What a training keeps in the memory of its job beside weights and optimizer, so that it continues when all ranks
+/// have ended and are started again: its place before each update, and what the update adds to it.
+class TrainingMemory {
+ public:
+  /// @param job  null: nothing is kept. @param purpose  what the training is; another one cannot continue it
+  TrainingMemory(std::shared_ptr<JobMemoryMap> job, const std::string& purpose);
+
+  /// The training before an update.
+  struct Place {
+    std::string text;           ///< as a rank passes it on to others, without the history of its log
+    std::int64_t position = 0;  ///< see Survival
+    std::vector<std::map<std::string, double>> options;  ///< of the optimizer's groups
+    std::vector<LogEntry> history;
+    std::vector<std::byte> buffers;  ///< of the model
+    std::uint64_t updates = 0;       ///< that the weights in memory have seen
+  };
+  /// Keeps a place. One rank at a time; once weights and state are in the memory. @param step  of the training
+  /// @param history  as before, or longer
+  void keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step);
+
+  /// What an update adds, once its gradients are known.
+  struct Outcome {
+    UpdateTotals totals;
+    int stop_signal = 0;
+    std::vector<std::byte> buffers;
+  };
+  /// Keeps the outcome of the update that comes next. One rank, before the optimizer's step.
+  void keep_outcome(const Outcome& outcome);
+
+  /// Whether an earlier start of the ranks has kept a place of this training. @param why_not  gets the reason if there
+  /// is one that this training cannot use
+  bool has_place(std::string& why_not) const;
+  Place place() const;
+  /// The outcome of the update after `place`. @throws Error  if there is none
+  Outcome outcome(const Place& place) const;
+  /// Updates that the weights in memory have seen now.
+  std::uint64_t updates() const { return job_->header().number.load(); }
+  /// The training has failed by itself: another start is not to begin where it failed.
+  void withdraw();
+
+ private:
+  std::shared_ptr<JobMemoryMap> job_;
+  const std::string purpose_;        // its digest: it is written before each update
+  std::string history_text_;         // of the first entries
+  std::size_t written_entries_ = 0;  // their number
+  bool is_too_large_ = false;        // the log says so
+};
+
+/// The content of tensors, one after the other, and back.
+std::vector<std::byte> bytes_of(const std::vector<at::Tensor>& tensors);
+/// @throws Error  if they are not as many
+std::vector<at::Tensor> tensors_of_bytes(const std::vector<std::byte>& bytes, const std::vector<at::Tensor>& like);
+
+}  // namespace lockstep

@@ -1,0 +1,117 @@
+// How a training continues when all ranks have ended, and the launcher has started them again.
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/log.h"
+#include "lockstep/net/worlds/world_member.h"
+#include "lockstep/train/loop/training_session.h"
+#include "lockstep/train/survival/survival.h"
+
+namespace lockstep {
+
+// Two trainings of one purpose do the same updates.
+std::string TrainingSession::purpose() const {
+  nlohmann::json arguments = to_json(args_);
+  for (const char* other : {"resume_from_checkpoint", "output_dir"}) arguments.erase(other);
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const NamedTensor& each : model_->tensors().parameters)
+    tensors.push_back({each.name, each.tensor.sizes().vec()});
+  for (const NamedTensor& each : model_->tensors().buffers()) tensors.push_back({each.name, each.tensor.sizes().vec()});
+  const nlohmann::json all{{"arguments", arguments},
+                           {"data", context_.options.data_arguments},
+                           {"samples", parts_.plan.samples},
+                           {"tensors", tensors}};
+  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// By the first rank, before an update.
+void TrainingSession::keep_place() {
+  if (context_.rank() != 0 || rescue_->state() == nullptr) return;
+  TrainingMemory::Place place;
+  place.text = passed_on(/*has_history=*/false);
+  place.position = context_.survival->position();
+  place.options = parts_.updater.optimizer().group_options();
+  place.buffers = bytes_of(buffers_before_);
+  memory_->keep(place, context_.state.log_history, context_.state.global_step);
+}
+
+void TrainingSession::keep_outcome(const UpdateTotals& totals) {
+  if (context_.rank() != 0 || rescue_->state() == nullptr) return;
+  memory_->keep_outcome({totals, stop_signal_, bytes_of(copies_of_buffers())});
+}
+
+bool TrainingSession::finds_place() const {
+  Communicator& group = *context_.survival->group();
+  std::string why_not;
+  bool has_place = memory_->has_place(why_not);
+  if (has_place) why_not = rescue_->refusal(group, {}, parts_.plan.has_shards);
+  if (!why_not.empty() && context_.rank() == 0) {
+    log_warning("the job's memory cannot be used: {}. The training begins at its checkpoint, or at step 0", why_not);
+  }
+  const bool can = has_place && why_not.empty() && args_.fuse;
+  const at::Tensor all = at::full({1}, can ? 1 : 0, at::TensorOptions().dtype(at::kInt));
+  if (group.world_size() > 1) group.all_reduce(all, ReduceOp::Min);
+  return *all.data_ptr<int>() != 0;
+}
+
+void TrainingSession::continue_from_memory() {
+  const TrainingMemory::Place place = memory_->place();
+  parts_.updater.optimizer().load_group_options(place.options);
+  take_over(place.text);
+  context_.state.log_history = place.history;
+  context_.survival->set_position(place.position);
+  {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> buffers;
+    for (const NamedTensor& buffer : model_->tensors().buffers()) buffers.push_back(buffer.tensor.detach());
+    const std::vector<at::Tensor> kept = tensors_of_bytes(place.buffers, buffers);
+    for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
+  }
+  if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
+  parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
+  rescue_->adopt(true, /*may_be_unfinished=*/true);
+  print_advice(make_engine(/*are_level=*/true));
+  rescue_->adopt(true);
+  begin_as_after_checkpoint();
+  if (memory_->updates() != place.updates) finish_kept_update(place);
+  if (context_.rank() != 0) return;
+  log_warning("all ranks had ended; the training continues from the launcher's memory, after update {}",
+              context_.state.global_step);
+}
+
+// The ranks that are gone had decided the update. The weights have seen it; the rest of the training has not.
+void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
+  const TrainingMemory::Outcome outcome = memory_->outcome(place);
+  note_place();
+  parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_ + 1);
+  {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> buffers;
+    for (const NamedTensor& buffer : model_->tensors().buffers()) buffers.push_back(buffer.tensor.detach());
+    const std::vector<at::Tensor> kept = tensors_of_bytes(outcome.buffers, buffers);
+    for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
+  }
+  context_.notify(&TrainerCallback::on_step_begin);
+  context_.notify(&TrainerCallback::on_pre_optimizer_step);
+  if (stop_signal_ == 0) stop_signal_ = outcome.stop_signal;
+  parts_.updater.note_step(rescue_->state()->norm());
+  end_update(outcome.totals, true);
+  stage_ = stage_after(stage_, view());
+  context_.survival->advance();
+  note_place();
+}
+
+// Where it failed by itself, it would fail again.
+void TrainingSession::note_failure(const std::exception_ptr& failure) {
+  if (!memory_) return;
+  try {
+    require_lost_rank(failure);
+  } catch (...) {
+    memory_->withdraw();
+  }
+}
+
+}  // namespace lockstep

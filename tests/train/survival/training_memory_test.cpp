@@ -1,0 +1,120 @@
+// What a training leaves in the memory of its job, and who may continue from there.
+#include "lockstep/train/survival/training_memory.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/net/worlds/job_memory.h"
+
+namespace lockstep {
+namespace {
+
+class InJobMemory : public ::testing::Test {
+ protected:
+  InJobMemory() {
+    // As a fused update leaves it.
+    header().layout.store(JobMemoryHeader::kLayout);
+    header().is_whole.store(1);
+    header().number.store(7);
+  }
+
+  MemoryHeader& header() const { return job_->header(); }
+  bool can_continue(const std::string& purpose) const {
+    std::string why_not;
+    return TrainingMemory(job_, purpose).has_place(why_not);
+  }
+  static TrainingMemory::Place a_place() {
+    TrainingMemory::Place place;
+    place.text = "{\"a\": \"two\\nlines\"}";
+    place.position = 41;
+    place.options = {{{"lr", 0.1}, {"eps", 1e-8}}, {{"lr", 0.2}}};
+    place.buffers = lockstep::bytes_of({at::arange(3), at::arange(2)});
+    return place;
+  }
+
+  const UniqueFd file_ = make_job_memory();
+  const std::shared_ptr<JobMemoryMap> job_ = std::make_shared<JobMemoryMap>(file_.get());
+};
+
+TEST_F(InJobMemory, APlaceIsFoundAsItWasKept) {
+  TrainingMemory memory(job_, "one");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  memory.keep(a_place(), {{1, {{"loss", 0.1}}}}, 6);
+  memory.keep(a_place(), {{1, {{"loss", 0.1}}}, {2, {{"loss", nan}, {"x", 1.0 / 3}}}}, 7);
+  ASSERT_TRUE(can_continue("one"));
+  EXPECT_EQ(steps_in_memory(file_.get()), 7U);
+  const TrainingMemory::Place found = TrainingMemory(job_, "one").place();
+  EXPECT_EQ(found.text, a_place().text);
+  EXPECT_EQ(found.position, 41);
+  EXPECT_EQ(found.options, a_place().options);
+  EXPECT_EQ(found.updates, 7U);
+  ASSERT_EQ(found.history.size(), 2U);
+  EXPECT_EQ(found.history[1].step, 2);
+  EXPECT_TRUE(std::isnan(found.history[1].values.at("loss")));
+  EXPECT_EQ(found.history[1].values.at("x"), 1.0 / 3);
+  const auto buffers = tensors_of_bytes(found.buffers, {at::arange(3), at::arange(2)});
+  EXPECT_TRUE(at::equal(buffers[0], at::arange(3)));
+  EXPECT_TRUE(at::equal(buffers[1], at::arange(2)));
+  EXPECT_THROW(tensors_of_bytes(found.buffers, {at::arange(3)}), Error);
+}
+
+TEST_F(InJobMemory, OnlyTheSameTrainingMayContinue) {
+  EXPECT_FALSE(can_continue("one")) << "nothing was kept";
+  TrainingMemory(job_, "one").keep(a_place(), {}, 1);
+  std::string why_not;
+  EXPECT_FALSE(TrainingMemory(job_, "another").has_place(why_not));
+  EXPECT_NE(why_not.find("other arguments, data or weights"), std::string::npos) << why_not;
+  EXPECT_FALSE(TrainingMemory(nullptr, "one").has_place(why_not));
+  header().is_whole.store(0);
+  EXPECT_FALSE(can_continue("one")) << "the weights are gone";
+}
+
+TEST_F(InJobMemory, ATrainingThatFailedByItselfIsNotContinued) {
+  TrainingMemory memory(job_, "one");
+  memory.keep(a_place(), {}, 1);
+  memory.withdraw();
+  EXPECT_FALSE(can_continue("one"));
+  EXPECT_EQ(steps_in_memory(file_.get()), std::nullopt);
+  memory.keep(a_place(), {}, 2);
+  EXPECT_TRUE(can_continue("one")) << "others have survived the failure";
+}
+
+TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
+  TrainingMemory memory(job_, "one");
+  memory.keep(a_place(), {}, 1);
+  TrainingMemory::Outcome outcome;
+  outcome.totals = {0.25, 3, 4, 1e9};
+  outcome.stop_signal = 15;
+  memory.keep_outcome(outcome);
+  const TrainingMemory::Place place = memory.place();
+  EXPECT_THROW(memory.outcome(place), Error) << "the weights have not seen the update";
+  header().number.store(8);
+  const TrainingMemory::Outcome found = memory.outcome(place);
+  EXPECT_EQ(found.totals.loss, 0.25);
+  EXPECT_EQ(found.totals.count, 3);
+  EXPECT_EQ(found.totals.samples, 4);
+  EXPECT_EQ(found.totals.operations, 1e9);
+  EXPECT_EQ(found.stop_signal, 15);
+  header().number.store(9);
+  EXPECT_THROW(memory.outcome(place), Error);
+}
+
+// Twice as much as a record may have.
+TEST_F(InJobMemory, WhatIsTooLargeIsNotKept) {
+  TrainingMemory memory(job_, "one");
+  memory.keep(a_place(), {}, 1);
+  TrainingMemory::Place large = a_place();
+  large.buffers.resize(std::size_t{32} << 20);
+  memory.keep(large, {}, 2);
+  EXPECT_FALSE(can_continue("one")) << "an older place than the weights";
+}
+
+}  // namespace
+}  // namespace lockstep
