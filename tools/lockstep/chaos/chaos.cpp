@@ -44,11 +44,13 @@ class Chaos : public Subcommand {
     app.add_option("--hosts", hosts_,
                    "train on so many hosts, which network namespaces of this machine pretend: that needs root")
         ->check(CLI::Range(2, 16));
-    app.add_option("--kinds", kinds_,
-                   "kill: SIGKILL to a rank; spare: SIGKILL to a process that waits for a lost rank's place, or joins; "
-                   "pause: a rank stands still for up to 0.5 s; stop: until the others give it up; with --hosts also "
-                   "host: SIGKILL to a host's launcher, and another host joins; blink: a host's link is down for up to "
-                   "0.5 s; cut: until the others give the host up (kill,spare,pause; with --hosts also host,blink,cut)")
+    app.add_option(
+           "--kinds", kinds_,
+           "kill: SIGKILL to a rank; spare: SIGKILL to a process that waits for a lost rank's place, or joins; "
+           "pause: a rank stands still for up to 0.5 s; stop: until the others give it up; without --hosts "
+           "also all: SIGKILL to all ranks at once, which start again from the launcher's memory; with --hosts also "
+           "host: SIGKILL to a host's launcher, and another host joins; blink: a host's link is down for up to "
+           "0.5 s; cut: until the others give the host up (kill,spare,pause; with --hosts also host,blink,cut)")
         ->delimiter(',');
     app.add_option("--interval", interval_, "mean seconds between faults")
         ->check(CLI::Range(0.01, 3600.0))
@@ -104,7 +106,11 @@ class Chaos : public Subcommand {
       const std::optional<Fault> fault = fault_of(name);
       if (!fault) {
         throw UsageError("there is no kind of fault '" + name + "'", "--kinds",
-                         "use kill, spare, pause and stop, and with --hosts also host, blink and cut");
+                         "use kill, spare, pause, stop and all, and with --hosts also host, blink and cut");
+      }
+      if (*fault == Fault::All && hosts_ > 0) {
+        throw UsageError("--kinds all with --hosts, whose launchers hold no memory of the training", "--kinds",
+                         "leave one of them out");
       }
       if (is_of_hosts(*fault) && hosts_ == 0) {
         throw UsageError("--kinds " + name + " without --hosts", "--kinds", "add --hosts 2 or more");

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<std::pair<std::string, Fault>> kKinds{
     {"kill", Fault::Kill}, {"spare", Fault::Spare}, {"pause", Fault::Pause}, {"stop", Fault::Stop},
-    {"host", Fault::Host}, {"blink", Fault::Blink}, {"cut", Fault::Cut}};
+    {"host", Fault::Host}, {"blink", Fault::Blink}, {"cut", Fault::Cut},     {"all", Fault::All}};
 
 // The nearest-rank percentile of sorted values.
 double percentile(const std::vector<double>& sorted, double share) {
@@ -28,6 +28,11 @@ void print_waits(const std::string& name, std::vector<double> waits_ms, const st
              waits_ms.size(), since);
 }
 
+int deaths_of_all(const ChaosCounts& counts) {
+  const auto found = counts.faults.find(Fault::All);
+  return found == counts.faults.end() ? 0 : found->second;
+}
+
 void print_faults(const ChaosResult& result) {
   const ChaosCounts& counts = result.counts;
   std::vector<std::string> by_kind;
@@ -39,6 +44,10 @@ void print_faults(const ChaosResult& result) {
   fmt::print("faults       {} in {} training{} on {} ranks{}, seed {}: {}\n", counts.all_faults(), counts.runs,
              counts.runs == 1 ? "" : "s", result.ranks, where, result.seed, fmt::join(by_kind, ", "));
   fmt::print("survived     {} without a restart of all ranks\n", counts.survived());
+  if (deaths_of_all(counts) > 0) {
+    fmt::print("continued    {} of {} times from memory after the end of all ranks\n", counts.from_memory,
+               deaths_of_all(counts));
+  }
   if (counts.waited_ms.empty()) fmt::print("waited       no rank logged a recovery\n");
   print_waits("waited", counts.waited_ms, "from a rank's notice");
   print_waits("", counts.after_loss_ms, "from a kill");
@@ -49,6 +58,8 @@ void print_trouble(const ChaosResult& result) {
   const ChaosCounts& counts = result.counts;
   if (!counts.problem.empty()) fmt::print("FAILED       {}\n", counts.problem);
   if (counts.restarts > 0) fmt::print("FAILED       restarts of all ranks: {}\n", counts.restarts);
+  const int lost = deaths_of_all(counts) - counts.from_memory;
+  if (lost != 0) fmt::print("FAILED       trainings that did not continue from memory: {}\n", lost);
   if (counts.unexplained > 0) {
     fmt::print("FAILED       ranks that nobody had hit, and that ended: {}\n", counts.unexplained);
   }
@@ -72,7 +83,8 @@ int print_chaos_report(const ChaosResult& result) {
   if (are_equal && result.expected.size() > 1) {
     fmt::print("checkpoints  {} more files equal, in each training\n", result.expected.size() - 1);
   }
-  if (are_equal && result.counts.survived() == result.counts.all_faults()) return 0;
+  const bool all_continued = result.counts.from_memory == deaths_of_all(result.counts);
+  if (are_equal && all_continued && result.counts.survived() == result.counts.all_faults()) return 0;
   print_trouble(result);
   return 1;
 }

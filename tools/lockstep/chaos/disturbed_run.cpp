@@ -89,7 +89,12 @@ class Disturber {
     if (std::regex_search(line, match, is_lost) && hit_.count(std::stoi(match[1])) == 0) ++counts_.unexplained;
     const bool starts_again = line.find("all ranks are started again") != std::string::npos ||
                               (has_begun_ && line.find("the ranks start: ") != std::string::npos);
-    if (starts_again) counts_.restarts = restarts_before_ + 1;  // each host's launcher says so
+    if (starts_again && !all_were_hit_) counts_.restarts = restarts_before_ + 1;  // each host's launcher says so
+    const bool is_quoted = line.rfind("    | ", 0) == 0;  // by the launcher, when it reports how a rank ended
+    if (all_were_hit_ && !is_quoted && line.find("continues from the launcher's memory") != std::string::npos) {
+      ++counts_.from_memory;
+      all_were_hit_ = false;
+    }
     counts_.last_lines.push_back(line);
     if (counts_.last_lines.size() > kLastLines) counts_.last_lines.pop_front();
   }
@@ -159,6 +164,7 @@ class Disturber {
   // @return  false if there was nothing to hit
   bool disturb() {
     const Fault fault = run_.kinds[below(run_.kinds.size())];
+    if (fault == Fault::All) return disturb_all();
     return is_of_hosts(fault) ? disturb_host(fault) : disturb_process(fault);
   }
 
@@ -181,6 +187,27 @@ class Disturber {
         if (run_.job.hosts != nullptr && !open_fault_) job_.send(hit, SIGCONT);
       }
     }
+    return true;
+  }
+
+  // They stand still first, so that none is left to survive another.
+  bool disturb_all() {
+    std::vector<JobOnHosts::Process> members;
+    for (const JobOnHosts::Process& each : job_.processes()) {
+      if (is_member(each)) members.push_back(each);
+    }
+    if (members.empty()) return false;
+    for (const JobOnHosts::Process& each : members) hit_.insert(each.pid);
+    all_were_hit_ = true;
+    for (const int signal : {SIGSTOP, SIGKILL}) {
+      for (const JobOnHosts::Process& each : members) job_.send(each, signal);
+    }
+    ++counts_.faults[Fault::All];
+    joined_.clear();
+    open_fault_.reset();
+    while (all_were_hit_ && look()) {
+    }
+    wait_until_begun();
     return true;
   }
 
@@ -246,6 +273,7 @@ class Disturber {
   int cut_off_ = -1;                                               // a host
   Clock::time_point no_cut_before_{};
   bool has_begun_ = false;
+  bool all_were_hit_ = false;  // and have not continued yet
   std::uintmax_t metrics_size_ = 0;
   Clock::time_point sign_of_life_ = Clock::now();
   bool stands_still_ = false;

@@ -23,6 +23,7 @@ enum class Fault {
   Host,   ///< a host's launcher gets SIGKILL, and with it its ranks; later one starts on another host
   Blink,  ///< a host's link is down for less than the timeout
   Cut,    ///< a host's link is down until the others have given it up
+  All,    ///< all ranks of the only host get SIGKILL at once: they start again, and continue from the launcher's memory
 };
 
 /// Whether the others notice a fault only by a timeout.
@@ -35,7 +36,8 @@ struct ChaosCounts {
   std::map<Fault, int> faults;
   int runs = 0;
   int failed = 0;                     ///< runs that failed or stood still
-  int restarts = 0;                   ///< of all ranks
+  int restarts = 0;                   ///< of all ranks, without those that continued from memory after Fault::All
+  int from_memory = 0;                ///< those
   int unexplained = 0;                ///< ranks that ended by themselves and were lost
   std::vector<double> waited_ms;      ///< of each recovery: from the first rank's notice of a loss until it continued
   std::vector<double> after_loss_ms;  ///< from a fault that ends connections until the survivors continued
