@@ -4,6 +4,10 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <limits>
@@ -36,6 +40,7 @@ class InJobMemory : public ::testing::Test {
     place.position = 41;
     place.options = {{{"lr", 0.1}, {"eps", 1e-8}}, {{"lr", 0.2}}};
     place.buffers = lockstep::bytes_of({at::arange(3), at::arange(2)});
+    place.untrained = 99;
     return place;
   }
 
@@ -54,6 +59,7 @@ TEST_F(InJobMemory, APlaceIsFoundAsItWasKept) {
   EXPECT_EQ(found.text, a_place().text);
   EXPECT_EQ(found.position, 41);
   EXPECT_EQ(found.options, a_place().options);
+  EXPECT_EQ(found.untrained, 99U);
   EXPECT_EQ(found.updates, 7U);
   ASSERT_EQ(found.history.size(), 2U);
   EXPECT_EQ(found.history[1].step, 2);
@@ -104,6 +110,28 @@ TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
   EXPECT_EQ(found.stop_signal, 15);
   header().number.store(9);
   EXPECT_THROW(memory.outcome(place), Error);
+}
+
+// The process dies at the record's second page.
+TEST_F(InJobMemory, APlaceThatIsHalfWrittenDoesNotCount) {
+  TrainingMemory memory(job_, "one");
+  memory.keep(a_place(), {}, 1);
+  const auto page = static_cast<std::size_t>(::getpagesize());
+  auto* const second = reinterpret_cast<std::byte*>(&header()) + 2 * page;
+  TrainingMemory::Place large = a_place();
+  large.position = 42;
+  large.buffers.resize(4 * page);
+  const auto die_while_it_keeps = [&] {
+    ::prctl(PR_SET_DUMPABLE, 0);
+    ASSERT_EQ(::mprotect(second, page, PROT_NONE), 0);
+    memory.keep(large, {}, 2);
+  };
+  EXPECT_EXIT(die_while_it_keeps(), ::testing::KilledBySignal(SIGSEGV), "");
+  ASSERT_TRUE(can_continue("one"));
+  EXPECT_EQ(memory.place().position, 41);
+  EXPECT_EQ(steps_in_memory(file_.get()), 1U);
+  memory.keep(large, {}, 2);
+  EXPECT_EQ(memory.place().position, 42);
 }
 
 // Twice as much as a record may have.

@@ -47,7 +47,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       checkpoints_(context, parts_),
       numbers_(context),
       job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
-      memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, purpose()) : nullptr),
+      memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_) : nullptr),
       rescue_(context.survival ? make_rescue() : nullptr) {
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
   reset_state();

@@ -66,18 +66,24 @@ class TrainingSession {
   std::string make_engine(bool are_level);
   std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
-  bool stays_in_memory() const;
+  /// Equal on all ranks after they have changed.
+  struct Regrouped {
+    bool stays_in_memory = false;  ///< weights and the optimizer's state do, because all ranks share it
+    bool has_new = false;          ///< some rank takes a lost one's place, and has no state yet
+  };
+  Regrouped look_at_ranks() const;
   bool settle_late(const Standing& standing);
   void begin_as_after_checkpoint();
   void load_callback_states();
-  void receive_state(const Standing& standing, bool is_in_memory);
+  void receive_state(const Standing& standing, const Regrouped& ranks);
 
   // survival/training_session_memory.cpp
   std::string purpose() const;
+  std::vector<at::Tensor> untrained() const;
   void keep_place();
   void keep_outcome(const UpdateTotals& totals);
   /// Whether all ranks have ended before, and left this training in the job's memory. Collective.
-  bool finds_place() const;
+  bool finds_place();
   void continue_from_memory();
   void finish_kept_update(const TrainingMemory::Place& place);
   void note_failure(const std::exception_ptr& failure);
@@ -119,6 +125,7 @@ class TrainingSession {
   std::int64_t epoch_before_ = 0;
   std::int64_t micro_batch_before_ = 0;
   std::vector<at::Tensor> buffers_before_;
+  std::optional<std::uint64_t> digest_of_untrained_;
   TrainerControl control_before_;
   bool evaluated_ = false;        // in this round of stages
   bool begun_as_first_ = false;   // callbacks have seen on_train_begin on the first rank

@@ -1,5 +1,5 @@
 // How a training continues after its ranks have changed.
-#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -55,6 +55,10 @@ std::string TrainingSession::make_engine(bool are_level) {
   const bool survives = rescue_ != nullptr;
   if (survives && !rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_shards).empty()) return "";
   std::string fused = engine_->fuse(parts_.updater.optimizer());
+  if (survives && rescue_->adopts() && fused.empty()) {
+    throw Error("the training's state is in memory that ranks share, and this rank cannot fuse the update with it",
+                context_.where(), "resume from the last checkpoint; if this recurs, it is a fault of the library");
+  }
   WeightShards* const shards = engine_->weight_shards();
   context_.shards = shards == nullptr ? nullptr : std::shared_ptr<WeightShards>(engine_, shards);
   return fused;
@@ -66,12 +70,13 @@ void TrainingSession::settle() {
   engine_.reset();
   has_regrouped_ = false;
   context_.survival->meet();
-  const bool stays = stays_in_memory();
+  const Regrouped ranks = look_at_ranks();
+  const bool stays = ranks.stays_in_memory;
   if (!stays) rescue_->take_whole();
   const Standing standing = context_.survival->compare();
   if (!stays) rescue_->forget_memory();
   if (settle_late(standing)) return rescue_->take_whole();
-  if (!standing.all_equal) receive_state(standing, stays);
+  if (!standing.all_equal) receive_state(standing, ranks);
   if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
   parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
   restore_buffers();
@@ -85,14 +90,14 @@ void TrainingSession::settle() {
   if (std::exchange(is_new_, false) || (is_first && !begun_as_first_)) begin_as_after_checkpoint();
 }
 
-// Whether weights and the optimizer's state stay in memory that all ranks share. Equal on all of them. Collective.
-bool TrainingSession::stays_in_memory() const {
+// Collective.
+TrainingSession::Regrouped TrainingSession::look_at_ranks() const {
   Communicator& group = *context_.survival->group();
   const bool can = args_.fuse && rescue_->has_memory() && (is_new_ || rescue_->state() != nullptr) &&
                    rescue_->refusal(group, {}, parts_.plan.has_shards).empty();
-  const at::Tensor all = at::full({1}, can ? 1 : 0, at::TensorOptions().dtype(at::kInt));
+  const at::Tensor all = at::tensor({can ? 1 : 0, is_new_ ? 0 : 1}, at::TensorOptions().dtype(at::kInt));
   if (group.world_size() > 1) group.all_reduce(all, ReduceOp::Min);
-  return *all.data_ptr<int>() != 0;
+  return {all.data_ptr<int>()[0] != 0, all.data_ptr<int>()[1] == 0};
 }
 
 // Callbacks of the first rank write files.
@@ -128,7 +133,7 @@ bool TrainingSession::settle_late(const Standing& standing) {
   return true;
 }
 
-void TrainingSession::receive_state(const Standing& standing, bool is_in_memory) {
+void TrainingSession::receive_state(const Standing& standing, const Regrouped& ranks) {
   Communicator& group = *context_.group;
   const bool is_behind = context_.survival->position() < standing.newest;
   const std::string text =
@@ -136,13 +141,17 @@ void TrainingSession::receive_state(const Standing& standing, bool is_in_memory)
   if (is_behind) context_.survival->set_position(-1);  // half of a state is of no use, if the source is lost now
   restore_buffers();
   std::vector<at::Tensor> tensors;
-  if (!is_in_memory) tensors = tensors_of(model_->tensors().parameters);
+  if (!ranks.stays_in_memory) {
+    tensors = tensors_of(model_->tensors().parameters);
+  } else if (ranks.has_new) {
+    tensors = untrained();
+  }
   for (const at::Tensor& buffer : tensors_of(model_->tensors().buffers())) tensors.push_back(buffer);
   {
     const at::NoGradGuard no_grad;
     broadcast_coalesced(group, tensors, standing.source);
   }
-  if (is_in_memory) {
+  if (ranks.stays_in_memory) {
     broadcast_group_options(group, parts_.updater.optimizer(), standing.source);
   } else {
     broadcast_optimizer(group, parts_.updater.optimizer(), standing.source);
@@ -179,7 +188,8 @@ std::string TrainingSession::passed_on(bool has_history) {
                             {"stop_signal", stop_signal_},
                             {"epoch_ended", epoch_ended_},
                             {"joiner_waits", joiner_waits_},
-                            {"evaluated", evaluated_}};
+                            {"evaluated", evaluated_},
+                            {"purpose", memory_->purpose()}};
   return json.dump();
 }
 
@@ -212,6 +222,7 @@ void TrainingSession::take_over(const std::string& text) {
   epoch_ended_ = json.at("epoch_ended");
   joiner_waits_ = json.at("joiner_waits");
   evaluated_ = json.at("evaluated");
+  memory_->set_purpose(json.at("purpose"));
   load_callback_states();
 }
 

@@ -15,6 +15,9 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kTooLarge =
+    "what this training needs to continue after the end of all ranks is too large for the job's memory";
+
 nlohmann::json exact_json(const std::map<std::string, double>& values) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, value] : values) json[name] = exact_number(value);
@@ -27,8 +30,14 @@ std::map<std::string, double> exact_values(const nlohmann::json& json) {
   return values;
 }
 
-// 128 bits: two trainings that a program may mean differ in it.
-std::string digest_of(const std::string& text) {
+// A record's text: the place as a line of JSON, and a line for each entry of the history.
+nlohmann::json first_line(const std::string& text) {
+  return nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+}
+
+}  // namespace
+
+std::string purpose_digest(const std::string& text) {
   std::uint64_t first = text.size(), second = ~first;
   for (const char each : text) {
     first = mix_bits(first + static_cast<std::uint8_t>(each) + 1);
@@ -37,48 +46,52 @@ std::string digest_of(const std::string& text) {
   return fmt::format("{:016x}{:016x}", first, second);
 }
 
-// A record's text: the place as a line of JSON, and a line for each entry of the history.
-nlohmann::json first_line(const std::string& text) {
-  return nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+TrainingMemory::TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose)
+    : job_(std::move(job)), purpose_(std::move(purpose)) {}
+
+// The state of an earlier update would be no use: the weights have seen more.
+void TrainingMemory::give_up(const std::string& why) {
+  has_given_up_ = true;
+  withdraw();
+  log_warning("{}; if all ranks ended now, they would begin at a checkpoint", why);
 }
 
-}  // namespace
-
-TrainingMemory::TrainingMemory(std::shared_ptr<JobMemoryMap> job, const std::string& purpose)
-    : job_(std::move(job)), purpose_(digest_of(purpose)) {}
-
 void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step) {
-  if (!job_ || is_too_large_) return;
+  if (!job_ || has_given_up_) return;
   for (; written_entries_ < history.size(); ++written_entries_) {
     const LogEntry& entry = history[written_entries_];
     history_text_ += '\n' + nlohmann::json{{"step", entry.step}, {"values", exact_json(entry.values)}}.dump();
   }
   nlohmann::json options = nlohmann::json::array();
   for (const auto& group : place.options) options.push_back(exact_json(group));
-  const nlohmann::json json{
-      {"purpose", purpose_}, {"text", place.text}, {"position", place.position}, {"options", options}};
+  const nlohmann::json json{{"purpose", purpose_},
+                            {"text", place.text},
+                            {"position", place.position},
+                            {"options", options},
+                            {"untrained", place.untrained}};
   const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (!job_->begin_update(updates(), {line + history_text_, place.buffers})) {
-    is_too_large_ = true;
-    withdraw();
-    log_warning(
-        "what this training needs to continue after the end of all ranks is too large for the job's memory; they would "
-        "begin at a checkpoint");
-    return;
+  try {
+    if (!job_->begin_update(updates(), {line + history_text_, place.buffers})) return give_up(kTooLarge);
+  } catch (const Error& error) {
+    return give_up(error.happened());
   }
   job_->header().steps.store(static_cast<std::uint64_t>(step));
   job_->header().can_begin.store(1);
 }
 
 void TrainingMemory::keep_outcome(const Outcome& outcome) {
-  if (!job_ || is_too_large_) return;
+  if (!job_ || has_given_up_) return;
   const UpdateTotals& totals = outcome.totals;
   const nlohmann::json json{{"loss", exact_number(totals.loss)},
                             {"count", totals.count},
                             {"samples", totals.samples},
                             {"operations", exact_number(totals.operations)},
                             {"stop_signal", outcome.stop_signal}};
-  job_->note_outcome(updates() + 1, {json.dump(), outcome.buffers});
+  try {
+    if (!job_->note_outcome(updates() + 1, {json.dump(), outcome.buffers})) give_up(kTooLarge);
+  } catch (const Error& error) {
+    give_up(error.happened());
+  }
 }
 
 bool TrainingMemory::has_place(std::string& why_not) const {
@@ -103,6 +116,7 @@ TrainingMemory::Place TrainingMemory::place() const {
   const nlohmann::json json = first_line(text);
   place.text = json.at("text");
   place.position = json.at("position");
+  place.untrained = json.at("untrained");
   for (const nlohmann::json& group : json.at("options")) place.options.push_back(exact_values(group));
   for (std::size_t end = text.find('\n'); end != std::string::npos;) {
     const std::size_t begin = end + 1;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/trainer_state.h"
@@ -19,8 +20,12 @@ namespace lockstep {
 /// have ended and are started again: its place before each update, and what the update adds to it.
 class TrainingMemory {
  public:
-  /// @param job  null: nothing is kept. @param purpose  what the training is; another one cannot continue it
-  TrainingMemory(std::shared_ptr<JobMemoryMap> job, const std::string& purpose);
+  /// @param job  null: nothing is kept
+  explicit TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose = "");
+
+  /// What the training is, as a digest: one of another purpose cannot continue it. Equal on all ranks.
+  const std::string& purpose() const { return purpose_; }
+  void set_purpose(std::string purpose) { purpose_ = std::move(purpose); }
 
   /// The training before an update.
   struct Place {
@@ -29,6 +34,7 @@ class TrainingMemory {
     std::vector<std::map<std::string, double>> options;  ///< of the optimizer's groups
     std::vector<LogEntry> history;
     std::vector<std::byte> buffers;  ///< of the model
+    std::uint64_t untrained = 0;     ///< digest of the weights that are not trained: the memory does not have them
     std::uint64_t updates = 0;       ///< that the weights in memory have seen
   };
   /// Keeps a place. One rank at a time; once weights and state are in the memory. @param step  of the training
@@ -56,12 +62,17 @@ class TrainingMemory {
   void withdraw();
 
  private:
+  void give_up(const std::string& why);
+
   std::shared_ptr<JobMemoryMap> job_;
-  const std::string purpose_;        // its digest: it is written before each update
+  std::string purpose_;
   std::string history_text_;         // of the first entries
   std::size_t written_entries_ = 0;  // their number
-  bool is_too_large_ = false;        // the log says so
+  bool has_given_up_ = false;        // the log says so
 };
+
+/// 128 bits of a text: two trainings that a program may mean differ in it.
+std::string purpose_digest(const std::string& text);
 
 /// The content of tensors, one after the other, and back.
 std::vector<std::byte> bytes_of(const std::vector<at::Tensor>& tensors);

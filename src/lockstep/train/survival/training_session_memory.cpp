@@ -4,27 +4,69 @@
 #include <torch/types.h>
 
 #include <nlohmann/json.hpp>
+#include <typeinfo>
 
 #include "lockstep/base/log.h"
+#include "lockstep/base/mix_bits.h"
+#include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/worlds/world_member.h"
+#include "lockstep/parallel/agreement/module_sync.h"
+#include "lockstep/parallel/agreement/tensor_digest.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 
-// Two trainings of one purpose do the same updates.
+namespace {
+
+std::uint64_t digest_of(const std::vector<at::Tensor>& tensors) {
+  std::uint64_t digest = tensors.size();
+  for (const at::Tensor& each : tensors) digest = mix_bits(digest ^ mix_bits(tensor_digest(each) + 1));
+  return digest;
+}
+
+std::string type_of(TrainableModel& model) {
+  const auto module = model.module();
+  if (!module) return typeid(model).name();
+  const torch::nn::Module& of_model = *module;
+  return typeid(of_model).name();
+}
+
+// Some of them, because all are too many to read.
+nlohmann::json samples_of(const Dataset& data) {
+  nlohmann::json samples = nlohmann::json::array();
+  for (const std::int64_t index : {std::int64_t{0}, data.size() / 2, data.size() - 1}) {
+    nlohmann::json sample = nlohmann::json::object();
+    for (const auto& [name, tensor] : data.get(index)) sample[name] = tensor_digest(tensor);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+}  // namespace
+
+// Two trainings of one purpose do the same updates. Before weights are loaded from a checkpoint.
 std::string TrainingSession::purpose() const {
   nlohmann::json arguments = to_json(args_);
   for (const char* other : {"resume_from_checkpoint", "output_dir"}) arguments.erase(other);
   nlohmann::json tensors = nlohmann::json::array();
-  for (const NamedTensor& each : model_->tensors().parameters)
-    tensors.push_back({each.name, each.tensor.sizes().vec()});
-  for (const NamedTensor& each : model_->tensors().buffers()) tensors.push_back({each.name, each.tensor.sizes().vec()});
-  const nlohmann::json all{{"arguments", arguments},
-                           {"data", context_.options.data_arguments},
-                           {"samples", parts_.plan.samples},
-                           {"tensors", tensors}};
-  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto add = [&](const NamedTensor& each) {
+    tensors.push_back({each.name, each.tensor.sizes().vec(), tensor_digest(each.tensor)});
+  };
+  for (const NamedTensor& each : model_->tensors().parameters) add(each);
+  for (const NamedTensor& each : model_->tensors().buffers()) add(each);
+  const nlohmann::json all{{"arguments", arguments},       {"data", context_.options.data_arguments},
+                           {"count", parts_.plan.samples}, {"samples", samples_of(*context_.options.train_dataset)},
+                           {"model", type_of(*model_)},    {"tensors", tensors}};
+  return purpose_digest(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+std::vector<at::Tensor> TrainingSession::untrained() const {
+  std::vector<at::Tensor> weights;
+  for (const NamedTensor& each : model_->tensors().parameters) {
+    if (!each.tensor.requires_grad()) weights.push_back(each.tensor.detach());
+  }
+  return weights;
 }
 
 // By the first rank, before an update.
@@ -35,6 +77,8 @@ void TrainingSession::keep_place() {
   place.position = context_.survival->position();
   place.options = parts_.updater.optimizer().group_options();
   place.buffers = bytes_of(buffers_before_);
+  if (!digest_of_untrained_) digest_of_untrained_ = digest_of(untrained());
+  place.untrained = *digest_of_untrained_;
   memory_->keep(place, context_.state.log_history, context_.state.global_step);
 }
 
@@ -43,11 +87,19 @@ void TrainingSession::keep_outcome(const UpdateTotals& totals) {
   memory_->keep_outcome({totals, stop_signal_, bytes_of(copies_of_buffers())});
 }
 
-bool TrainingSession::finds_place() const {
+bool TrainingSession::finds_place() {
   Communicator& group = *context_.survival->group();
+  // The ranks' weights may differ so far: then they get those of the first one.
+  const bool decides = context_.rank() == 0 && job_memory_;
+  memory_->set_purpose(broadcast_text(group, decides ? purpose() : ""));
   std::string why_not;
-  bool has_place = memory_->has_place(why_not);
+  const bool has_place = memory_->has_place(why_not);
   if (has_place) why_not = rescue_->refusal(group, {}, parts_.plan.has_shards);
+  if (has_place && decides && memory_->place().untrained != digest_of(untrained())) {
+    why_not =
+        "it does not have the weights that are not trained, and this model has others, as if a checkpoint had "
+        "brought them";
+  }
   if (!why_not.empty() && context_.rank() == 0) {
     log_warning("the job's memory cannot be used: {}. The training begins at its checkpoint, or at step 0", why_not);
   }
@@ -59,6 +111,7 @@ bool TrainingSession::finds_place() const {
 
 void TrainingSession::continue_from_memory() {
   const TrainingMemory::Place place = memory_->place();
+  if (context_.group) broadcast_coalesced(*context_.group, untrained(), 0);
   parts_.updater.optimizer().load_group_options(place.options);
   take_over(place.text);
   context_.state.log_history = place.history;
@@ -78,8 +131,9 @@ void TrainingSession::continue_from_memory() {
   begin_as_after_checkpoint();
   if (memory_->updates() != place.updates) finish_kept_update(place);
   if (context_.rank() != 0) return;
-  log_warning("all ranks had ended; the training continues from the launcher's memory, after update {}",
-              context_.state.global_step);
+  log_warning("all ranks had ended; the training continues from the launcher's memory, after update {}{}",
+              context_.state.global_step,
+              TrainingCheckpoints::are_asked_for(args_) ? ". Checkpoints are older, and not looked at" : "");
 }
 
 // The ranks that are gone had decided the update. The weights have seen it; the rest of the training has not.

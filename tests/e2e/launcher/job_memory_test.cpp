@@ -1,0 +1,144 @@
+// Tests trainings whose ranks all end, under `lockstep run`: they continue from the launcher's memory if, and only if,
+// it has the state of this training.
+#include <string>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kContinues = "the training continues from the launcher's memory";
+constexpr const char* kCannot = "the job's memory cannot be used";
+const Words kAllDie{"0", "die", "01:6:start"};
+
+// @param words  of trainer_rank: START WHAT VALUE...
+ProgramEnd run_trainer(const std::string& folder, const Words& words, const Words& flags = {},
+                       const std::string& steps = "12") {
+  Words program{kBin + "/trainer_rank", folder, steps};
+  program.insert(program.end(), words.begin(), words.end());
+  Words all{"--nproc-per-node=2", "--max-restarts=3"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  return run(all, program, {{"OMP_NUM_THREADS", "1"}});
+}
+
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// "bits 0123456789abcdef"
+std::string trained_bits(const ProgramEnd& end) {
+  const auto at = end.out.find("bits ");
+  return at == std::string::npos ? "" : end.out.substr(at, 21);
+}
+
+// The bits of a training that nothing disturbs.
+std::string calm(const Words& words = {}, const std::string& steps = "12") {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), words, {}, steps);
+  EXPECT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_NE(trained_bits(end), "") << end.out;
+  return trained_bits(end);
+}
+
+void expect_bits(const ProgramEnd& end, const std::string& bits) {
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_EQ(trained_bits(end), bits) << end.out << end.err;
+}
+
+TEST(JobMemory, AllRanksContinueWhereverTheyDie) {
+  const std::string bits = calm();
+  for (const char* place : {"6:start", "6:gradients", "6:writing", "7:updated", "8:saved"}) {
+    SCOPED_TRACE(place);
+    const TemporaryFolder folder;
+    const ProgramEnd end = run_trainer(folder.path(), {"0", "die", std::string("01:") + place});
+    expect_bits(end, bits);
+    EXPECT_TRUE(has(end.err, kContinues)) << end.err;
+    EXPECT_FALSE(has(end.err, kCannot)) << end.err;
+  }
+}
+
+TEST(JobMemory, AllRanksDieTwice) {
+  const TemporaryFolder folder;
+  const ProgramEnd end =
+      run_trainer(folder.path(), joined(kAllDie, {"1", "die", "01:6:writing", "2", "die", "01:8:start"}));
+  expect_bits(end, calm());
+  EXPECT_TRUE(has(end.err, "from the launcher's memory, after update 8")) << end.err;
+}
+
+// Without a word it would continue with the weights of the first start.
+TEST(JobMemory, AnotherTrainingDoesNotTakeItOver) {
+  for (const Words& other : {Words{"weights", "2"}, Words{"frozen", "2"}, Words{"rate", "0.02"}, Words{"rows", "60"},
+                             Words{"data", "2"}, Words{"model", "negated"}}) {
+    SCOPED_TRACE(other.front());
+    const TemporaryFolder folder;
+    const ProgramEnd end = run_trainer(folder.path(), joined(joined(kAllDie, {"1"}), other));
+    expect_bits(end, calm(joined({"0"}, other)));
+    EXPECT_TRUE(has(end.err, kCannot)) << end.err;
+    EXPECT_FALSE(has(end.err, kContinues)) << end.err;
+  }
+}
+
+// Until they have met, each rank has other weights.
+TEST(JobMemory, TheFirstRanksWeightsCount) {
+  const Words own{"*", "weights", "rank", "*", "frozen", "rank"};
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), joined(own, kAllDie));
+  expect_bits(end, calm(own));
+  EXPECT_TRUE(has(end.err, kContinues)) << end.err;
+}
+
+// The memory has only weights that are trained.
+TEST(JobMemory, FrozenWeightsOfACheckpointAreNotLost) {
+  const TemporaryFolder before, folder, undisturbed;
+  ASSERT_EQ(run_trainer(before.path(), {"*", "frozen", "2"}).code, 0);
+  const Words resumed{"*", "resume", before.path() + "/checkpoint-4"};
+  const std::string bits = trained_bits(run_trainer(undisturbed.path(), resumed));
+  ASSERT_NE(bits, "");
+  ASSERT_NE(bits, calm());
+  const ProgramEnd end = run_trainer(folder.path(), joined(resumed, kAllDie));
+  expect_bits(end, bits);
+  EXPECT_TRUE(has(end.err, "the weights that are not trained")) << end.err;
+}
+
+TEST(JobMemory, AProcessThatJoinsGetsFrozenWeightsOfACheckpoint) {
+  const TemporaryFolder before, folder, undisturbed;
+  ASSERT_EQ(run_trainer(before.path(), {"*", "frozen", "2"}).code, 0);
+  const Words resumed{"*", "resume", before.path() + "/checkpoint-4"};
+  const std::string steps = "1500";
+  const std::string bits = trained_bits(run_trainer(undisturbed.path(), resumed, {}, steps));
+  ASSERT_NE(bits, "");
+  const ProgramEnd end =
+      run_trainer(folder.path(), joined(resumed, {"0", "die", "1:6:start", "*", "slow", "2"}), {}, steps);
+  expect_bits(end, bits);
+  EXPECT_TRUE(has(end.err, "has joined in the place of rank 1")) << end.err;
+}
+
+TEST(JobMemory, ACheckpointNamedByHandIsOlder) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), joined(kAllDie, {"1", "resume", folder.path() + "/checkpoint-4"}));
+  expect_bits(end, calm());
+  EXPECT_TRUE(has(end.err, "after update 6. Checkpoints are older, and not looked at")) << end.err;
+}
+
+// The second start has written a checkpoint that is newer than what the first one left.
+TEST(JobMemory, ATrainingThatDoesNotUseItMakesItInvalid) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), joined(kAllDie, {"1", "fuse", "0", "1", "die", "01:10:start", "1",
+                                                                     "resume", "true", "2", "resume", "true"}));
+  expect_bits(end, calm());
+  EXPECT_FALSE(has(end.err, kContinues)) << end.err;
+  EXPECT_TRUE(has(end.out, "checkpoint-8: step 8")) << end.out;
+}
+
+// It would fail there again.
+TEST(JobMemory, AnErrorOfTheProgramIsNotContinued) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), {"0", "throw", "6", "1", "resume", "true"});
+  expect_bits(end, calm());
+  EXPECT_FALSE(has(end.err, kContinues)) << end.err;
+  EXPECT_TRUE(has(end.out, "checkpoint-4: step 4")) << end.out;
+}
+
+}  // namespace
+}  // namespace lockstep

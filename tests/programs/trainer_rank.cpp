@@ -1,0 +1,203 @@
+// A rank of a small training by Trainer that survives lost ranks, on four virtual shards.
+//   trainer_rank FOLDER STEPS [START WHAT VALUE]...
+// What holds for start START of the ranks alone, from 0, or for all of them (*):
+//   weights N, frozen N   another seed of the weights, or of those that are not trained; rank: each rank has its own
+//   rows N, data N        a number of samples, another seed of them
+//   rate X, fuse 0, resume FOLDER|true    training arguments
+//   model negated         another class with the same weights
+//   slow N                each step takes longer while there are fewer than N ranks
+//   die RANKS:STEP:PLACE  these ranks, such as 0, 01 or 012, kill themselves once STEP updates are done, at PLACE:
+//   start
+//                         (of the next one), gradients (they have those of the next one), writing (at the first weight
+//                         that the next one writes, if it is fused), updated, saved
+//   throw STEP            a callback throws once STEP updates are done
+// Rank 0 of the end prints the bits of weights and buffers as a number.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/process_group.h"
+#include "lockstep/train/trainer.h"
+
+namespace {
+
+namespace ls = lockstep;
+
+struct Word {
+  std::string start, what, value;
+};
+std::vector<Word> words;
+
+// All values of `what` for this start.
+std::vector<std::string> values_of(const std::string& what) {
+  const char* const variable = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  const std::string start = variable == nullptr ? "0" : variable;
+  std::vector<std::string> values;
+  for (const Word& word : words) {
+    if (word.what == what && (word.start == "*" || word.start == start)) values.push_back(word.value);
+  }
+  return values;
+}
+
+std::string value_of(const std::string& what, const std::string& otherwise) {
+  const auto values = values_of(what);
+  return values.empty() ? otherwise : values.back();
+}
+
+std::uint64_t seed_of(const std::string& what) {
+  const std::string value = value_of(what, "1");
+  return std::stoull(value == "rank" ? std::getenv("RANK") : value);
+}
+
+// With weights that are not trained, and buffers that each forward changes.
+struct Net : torch::nn::Module {
+  Net() : norm(register_module("norm", torch::nn::BatchNorm1d(8))) {
+    torch::manual_seed(seed_of("frozen"));
+    frozen = register_module("frozen", torch::nn::Linear(8, 64));
+    for (at::Tensor& parameter : frozen->parameters()) parameter.requires_grad_(false);
+    torch::manual_seed(seed_of("weights"));
+    trained = register_module("trained", torch::nn::Linear(64, 96));
+    head = register_module("head", torch::nn::Linear(96, 3));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return head->forward(activated(trained->forward(frozen->forward(norm->forward(x)))));
+  }
+  virtual at::Tensor activated(const at::Tensor& features) { return torch::tanh(features); }
+
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Linear frozen{nullptr}, trained{nullptr}, head{nullptr};
+};
+
+struct Negated : Net {
+  at::Tensor activated(const at::Tensor& features) override { return -torch::tanh(features); }
+};
+
+class Rows : public ls::Dataset {
+ public:
+  std::int64_t size() const override { return rows_; }
+
+ private:
+  ls::Example do_get(std::int64_t index) const override {
+    const at::Tensor x = torch::arange(index * first_, index * first_ + 8).fmod(7).to(torch::kFloat);
+    return {{"x", x}, {"labels", torch::tensor((index * index + 1) % 3, torch::kLong)}};
+  }
+  std::int64_t rows_ = std::stoll(value_of("rows", "64"));
+  std::int64_t first_ = static_cast<std::int64_t>(seed_of("data")) * 3;
+};
+
+// The weights' pages, which the ranks share, cannot be written from now on.
+void die_at_first_write(const at::Tensor& weights) {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::signal(SIGSEGV, [](int) { ::raise(SIGKILL); });
+  const auto page = static_cast<std::uintptr_t>(4096);
+  const auto first = reinterpret_cast<std::uintptr_t>(weights.data_ptr()) / page * page;
+  if (::mprotect(reinterpret_cast<void*>(first), page, PROT_READ) != 0) throw std::runtime_error("mprotect failed");
+}
+
+class Faults : public ls::TrainerCallback {
+ public:
+  explicit Faults(std::shared_ptr<Net> net) : net_(std::move(net)) {}
+  void on_step_begin(ls::TrainerEvent& event) override {
+    if (value_of("throw", "") == std::to_string(event.state.global_step)) {
+      throw std::runtime_error("a callback of this program has failed");
+    }
+    if (ls::default_group()->world_size() < std::stoi(value_of("slow", "0"))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    maybe_die(event.state.global_step, "start");
+  }
+  void on_pre_optimizer_step(ls::TrainerEvent& event) override {
+    maybe_die(event.state.global_step, "gradients");
+    if (dies_at(event.state.global_step, "writing")) die_at_first_write(net_->trained->weight);
+  }
+  void on_optimizer_step(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "updated"); }
+  void on_save(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "saved"); }
+
+ private:
+  // @param step  updates that are done
+  static bool dies_at(std::int64_t step, const std::string& place) {
+    if (std::getenv("LOCKSTEP_MEMBER") != nullptr) return false;  // it took a lost rank's place
+    for (const std::string& death : values_of("die")) {
+      const auto colon = death.find(':');
+      const bool is_it = death.substr(0, colon).find(std::getenv("RANK")) != std::string::npos;
+      if (is_it && death.substr(colon + 1) == std::to_string(step) + ":" + place) return true;
+    }
+    return false;
+  }
+  static void maybe_die(std::int64_t step, const std::string& place) {
+    if (dies_at(step, place)) ::raise(SIGKILL);
+  }
+
+  std::shared_ptr<Net> net_;
+};
+
+std::uint64_t bits_of(const Net& net) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  const auto add = [&](const at::Tensor& tensor) {
+    const at::Tensor plain = tensor.detach().contiguous();
+    const auto* const bytes = static_cast<const unsigned char*>(plain.data_ptr());
+    for (std::size_t i = 0; i < plain.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
+  };
+  for (const at::Tensor& parameter : net.parameters()) add(parameter);
+  for (const at::Tensor& buffer : net.buffers()) add(buffer);
+  return hash;
+}
+
+int run(const std::string& folder, std::int64_t steps) {
+  const bool is_negated = value_of("model", "") == "negated";
+  const std::shared_ptr<Net> net = is_negated ? std::make_shared<Negated>() : std::make_shared<Net>();
+  ls::TrainerOptions options;
+  options.model = ls::adapt(
+      net, [](Net& module, const ls::Batch& batch) { return module.forward(batch.at("x")); },
+      [](const at::Tensor& output, const ls::Batch& batch) {
+        return ls::smoothed_cross_entropy(output, batch.at("labels"), 0);
+      });
+  options.train_dataset = std::make_shared<Rows>();
+  options.callbacks = {std::make_shared<Faults>(net)};
+  options.args.output_dir = folder;
+  options.args.per_device_train_batch_size = 2;
+  options.args.max_steps = steps;
+  options.args.logging_steps = 1;
+  options.args.save_steps = static_cast<double>(steps / 3);
+  options.args.learning_rate = std::stod(value_of("rate", "0.01"));
+  options.args.fuse = value_of("fuse", "1") == "1";
+  options.args.virtual_shards = 4;
+  options.args.survive_lost_ranks = true;
+  const std::string resume = value_of("resume", "");
+  if (!resume.empty()) options.args.resume_from_checkpoint = resume;
+  {
+    ls::Trainer trainer(options);
+    trainer.train();
+    if (trainer.is_world_process_zero()) {
+      std::printf("bits %016llx\n", static_cast<unsigned long long>(bits_of(*net)));
+    }
+  }
+  ls::destroy_process_group();
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    for (int i = 3; i + 2 < count; i += 3) words.push_back({arguments[i], arguments[i + 1], arguments[i + 2]});
+    return run(arguments[1], std::stoll(arguments[2]));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
