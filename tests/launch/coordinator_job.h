@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace lockstep {
 
-/// A job of hosts "a" (which serves), "b", ...; each reports ready as soon as it is told to stop, unless it is slow.
+/// A job of hosts "a" (which serves), "b", ...; each reports ready as soon as it is told to stop, unless it is slow,
+/// and how its ranks stand as soon as it is asked, unless it is silent.
 class CoordinatorJob {
  public:
   using Report = HostReport::Kind;
@@ -99,6 +101,18 @@ class CoordinatorJob {
   /// The processes that were lost, with their hosts or on them, since the last call.
   std::vector<int> lost_members() { return std::exchange(lost_members_, {}); }
   void make_slow(const std::string& host) { slow_ = host; }
+  void make_silent(const std::string& host) { silent_ = host; }
+  /// The host's ranks announce that they survive others, and its launcher has not reported it yet.
+  void announce(const std::string& host) { announced_.insert(host); }
+
+  void answer(const std::string& host) {
+    HostReport report;
+    report.kind = Report::Answers;
+    report.host = host;
+    report.generation = world_.generation;
+    report.ranks.survive = announced_.count(host) > 0;
+    take(report);
+  }
 
  private:
   HostReport resumes(const std::string& id, std::int64_t generation) const {
@@ -138,6 +152,7 @@ class CoordinatorJob {
       }
       if (order.kind == Order::Stop || order.kind == Order::End) runs_ = false;
       if (order.kind == Order::Stop && host != slow_) say(host, Report::Ready);
+      if (order.kind == Order::Tell && host != silent_) answer(host);
     }
   }
 
@@ -150,7 +165,8 @@ class CoordinatorJob {
   std::map<std::string, std::string> notes_;
   std::vector<int> lost_members_;
   std::map<std::string, int> requests_;  // of hosts, for processes
-  std::string slow_;
+  std::string slow_, silent_;
+  std::set<std::string> announced_;
 };
 
 }  // namespace lockstep

@@ -50,6 +50,62 @@ TEST(CoordinatorSurvival, StartsAllAgainUntilTheRanksOfAllHostsHaveAnnouncedIt) 
   EXPECT_TRUE(other.lost_members().empty());
 }
 
+// Hosts "a", "b" and "c", whose ranks have announced that they survive, which no launcher has reported.
+CoordinatorJob announced(int max_restarts = 0) {
+  CoordinatorJob job(3, 4, max_restarts);
+  for (const char* id : {"a", "b", "c"}) job.join(id);
+  job.pass(30s);
+  for (const char* id : {"a", "b", "c"}) job.announce(id);
+  return job;
+}
+
+TEST(CoordinatorSurvival, AsksWhetherRanksSurviveBeforeItStartsThemAgain) {
+  CoordinatorJob lost = announced();
+  lost.say("b", Report::Lost, "connection closed");
+  EXPECT_EQ(lost.world().generation, 1);
+  EXPECT_EQ(lost.notes("c"), "host host-b was lost: connection closed; the ranks of the other hosts continue\n");
+  EXPECT_EQ(lost.lost_members(), std::vector<int>{1});
+
+  CoordinatorJob joined = announced();
+  joined.join("d");
+  EXPECT_EQ(joined.last("d").world.first_member, 3);
+
+  CoordinatorJob bereft = announced(1);
+  bereft.say("b", Report::Bereft, "rank 1 failed");
+  bereft.say("b", Report::NeedsRank);
+  EXPECT_EQ(bereft.last("b").member, 3);
+  EXPECT_EQ(bereft.world().generation, 1);
+}
+
+TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
+  CoordinatorJob job = announced(2);
+  job.make_silent("c");
+  job.say("b", Report::NeedsRank);
+  EXPECT_EQ(job.last("c").kind, Order::Tell);
+  job.say("b", Report::Lost, "connection closed");
+  job.join("d");
+  job.say("a", Report::Bereft, "rank 0 failed");
+  EXPECT_EQ(job.notes("a"), "");
+  job.answer("c");
+  EXPECT_EQ(job.world().generation, 1);
+  EXPECT_EQ(job.lost_members(), (std::vector<int>{1, 3})) << "with the process that was granted";
+  EXPECT_EQ(job.last("d").world.first_member, 4);
+  job.say("a", Report::NeedsRank);
+  EXPECT_EQ(job.last("a").member, 5);
+}
+
+TEST(CoordinatorSurvival, AwaitsNoAnswerOfAHostThatIsLost) {
+  CoordinatorJob job = announced();
+  job.make_silent("c");
+  job.say("b", Report::Lost, "connection closed");
+  EXPECT_EQ(job.notes("a"), "");
+  job.say("c", Report::Lost, "connection closed");
+  EXPECT_EQ(job.notes("a"),
+            "host host-b was lost: connection closed; the ranks of the other hosts continue\n"
+            "host host-c was lost: connection closed; the ranks of the other hosts continue\n");
+  EXPECT_EQ(job.lost_members(), (std::vector<int>{1, 2}));
+}
+
 TEST(CoordinatorSurvival, LetsAHostInUnderNewNumbers) {
   CoordinatorJob job = surviving("ab", 3);
   HostEntry c = job.like("c");

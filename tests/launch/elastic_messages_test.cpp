@@ -43,6 +43,8 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   EXPECT_EQ(back.ranks.asked, 1);
   EXPECT_EQ(back.ranks.members, (std::vector<int>{3, 8}));
 
+  resumed.kind = HostReport::Kind::Answers;
+  EXPECT_TRUE(parse_report(to_text(resumed)).ranks.survive);
   HostReport needs;
   needs.kind = HostReport::Kind::NeedsRank;
   needs.request = 5;

@@ -70,7 +70,10 @@ std::string Attempt::story_of_other_node() const {
   return outcome_->story;
 }
 
-void Attempt::start(const std::vector<RankPlace>& places) { ranks_.start(places); }
+void Attempt::start(const std::vector<RankPlace>& places) {
+  ranks_.start(places);
+  nodes_.await_survival(ranks_.survival_files());
+}
 
 // Ranks that have announced it continue without one that fails, as long as one of them is there or has succeeded. If
 // the last one of this node fails, the other nodes may have one.

@@ -203,6 +203,21 @@ TEST_F(SurvivingHosts, GoOnIfTheServingOneIsLost) {
   expect_survived(b, c);
 }
 
+// All ranks have announced that they survive others, which their launchers may not have seen.
+TEST_F(SurvivingHosts, GoOnIfOneIsLostInTheFirstSteps) {
+  for (const bool serves : {true, false}) {
+    const Words events{"0", "1", "say"};
+    const Program a = elastic("2:2", events);
+    expect(a, "1 of at least 2 hosts here");
+    const Program b = elastic("2:2", events);
+    expect(a, "in step 1");
+    (serves ? a : b)->send(SIGKILL);
+    const Program& left = serves ? b : a;
+    expect(left, "; the ranks of the other hosts continue");
+    expect_undisturbed({end_of(left)});
+  }
+}
+
 TEST_F(SurvivingHosts, GoOnIfOneServingHostAfterTheOtherIsLost) {
   const Words events{"0", "20", "say", "2", "6", "slow"};
   const Program a = elastic("1:3", events);

@@ -30,6 +30,8 @@ Coordinator::Coordinator(HostEntry job, Rules rules, Time now, std::optional<Tak
 }
 
 void Coordinator::take(const HostReport& report, Time now) {
+  if (phase_ == Phase::Asking) return take_while_asking(report, now);
+  if (must_ask_before(report)) return ask_before(report, now);
   if (report.kind == HostReport::Kind::Joins) return admit(report, now);
   if (report.kind == HostReport::Kind::Resumes) return resume(report, now);
   if (report.kind == HostReport::Kind::Moved) return move_to(report.text);

@@ -23,6 +23,9 @@ namespace lockstep {
 ///   running    A failed rank, a lost host or a new host ends the ranks of all hosts, and gathering starts again. A
 ///              failure uses up a restart; a change of hosts does not. If the ranks of all hosts survive the loss of
 ///              others, they continue instead: a lost host's ranks are lost, and a new host's ranks join them.
+///   asking     What happened depends on whether the ranks of all hosts survive others by now, and some have not
+///   reported
+///              it: their launchers are asked, and the reports that come meanwhile are taken after the answers.
 ///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
 ///              host that does not answer is declared lost.
 ///   resuming   The host that served is lost, and this coordinator takes over: it awaits the hosts of the job. If too
@@ -86,7 +89,7 @@ class Coordinator {
   bool has_hosts() const { return !hosts_.empty(); }
 
  private:
-  enum class Phase { Resuming, Gathering, Running, InDoubt, Over };
+  enum class Phase { Resuming, Gathering, Running, Asking, InDoubt, Over };
   struct Host {
     HostEntry entry;
     Time since;           // when it joined
@@ -112,6 +115,9 @@ class Coordinator {
   void lose(std::string id, const std::string& what, Time now);
   // A job whose ranks survive the loss of others: coordinator_survival.cpp.
   bool goes_on() const;
+  bool must_ask_before(const HostReport& report) const;
+  void ask_before(const HostReport& report, Time now);
+  void take_while_asking(const HostReport& report, Time now);
   void go_on_without(const Host& lost, const std::string& what);
   void bereave(Host& host, const std::string& story, Time now);
   static bool note_request(Host& host, const HostReport& report);
@@ -168,7 +174,9 @@ class Coordinator {
   bool changed_since_report_ = false;  // the missing hosts have changed since then
   Time probed_;
   std::string doubtful_story_;
-  int next_member_ = 0;  // number of the next process that joins the running world
+  std::vector<HostReport> held_;  // that came while hosts are asked whether their ranks survive others
+  bool has_asked_ = false;        // for the reports that are taken now
+  int next_member_ = 0;           // number of the next process that joins the running world
   std::vector<std::pair<std::string, HostOrder>> orders_;
   std::vector<LostMembers> lost_;
 };

@@ -16,6 +16,52 @@ bool Coordinator::goes_on() const {
          std::any_of(hosts_.begin(), hosts_.end(), has_state);
 }
 
+// A launcher looks now and then whether its ranks have announced that they survive others. So a host may be lost, or
+// come, while they do, and the coordinator has not heard of it.
+bool Coordinator::must_ask_before(const HostReport& report) const {
+  using Kind = HostReport::Kind;
+  if (phase_ != Phase::Running || has_asked_) return false;
+  const auto is_it = [&](const Host& host) { return host.entry.id == report.host; };
+  const auto host = std::find_if(hosts_.begin(), hosts_.end(), is_it);
+  const bool is_member = host != hosts_.end() && host->placed && !host->succeeded && report.host != job_.id;
+  const bool is_loss = report.kind == Kind::Lost || report.kind == Kind::Leaves;
+  const bool needs = report.kind == Kind::Bereft || report.kind == Kind::NeedsRank;
+  const bool matters = (is_loss && is_member) || (needs && report.generation == worlds_) ||
+                       (report.kind == Kind::Joins && placed() < job_.max_nodes);
+  const auto may_survive = [&](const Host& each) {
+    return each.placed && !each.survives && !each.succeeded && !is_it(each);
+  };
+  return matters && std::any_of(hosts_.begin(), hosts_.end(), may_survive);
+}
+
+void Coordinator::ask_before(const HostReport& report, Time now) {
+  phase_ = Phase::Asking;
+  for (Host& host : hosts_) {
+    host.answered = !host.placed || host.survives || host.succeeded || host.entry.id == report.host;
+    if (!host.answered) send(host, order_to(HostOrder::Kind::Tell));
+  }
+  take_while_asking(report, now);
+}
+
+// A host that does not answer is lost after keep_alive, which is an answer, too.
+void Coordinator::take_while_asking(const HostReport& report, Time now) {
+  using Kind = HostReport::Kind;
+  Host* const host = find(report.host);
+  const bool is_loss = report.kind == Kind::Lost || report.kind == Kind::Leaves;
+  if (host != nullptr && (is_loss || report.generation == worlds_)) {
+    host->answered = true;
+    if (report.kind == Kind::Answers) host->survives = report.ranks.survive;
+    if (report.kind == Kind::Survives || report.kind == Kind::Bereft) host->survives = true;
+    if (is_loss) host->survives = host->bereft = true;  // its ranks hold nobody up, whatever is taken before its loss
+  }
+  if (report.kind != Kind::Answers) held_.push_back(report);
+  if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& each) { return !each.answered; })) return;
+  phase_ = Phase::Running;
+  has_asked_ = true;
+  for (const HostReport& each : std::exchange(held_, {})) take(each, now);
+  has_asked_ = false;
+}
+
 void Coordinator::go_on_without(const Host& lost, const std::string& what) {
   // The ranks of a host that leaves may still end well.
   if (lost.is_gone) lost_.push_back({worlds_, lost.entry.name, what, lost.members});

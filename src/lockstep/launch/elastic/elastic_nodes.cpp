@@ -156,6 +156,7 @@ World ElasticNodes::await_world() {
   server_name_ = world.hosts.front().name;
   const int first = first_number(world);
   members_.clear();
+  survival_files_.clear();
   for (int i = 0; i < plan_.local_ranks; ++i) members_.insert(first + i);
   standing_ = {};
   standing_.era = world.era;
@@ -240,6 +241,11 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Probe:
       lock.unlock();
       return report(HostReport::Kind::Answers);
+    case Kind::Tell: {
+      HostReport answer = new_report(HostReport::Kind::Answers, {});
+      answer.ranks = standing_now();
+      return notifier_.post([this, answer] { push(answer); });
+    }
     case Kind::Member:
       --standing_.asked;
       if (order.member >= 0) {

@@ -41,6 +41,7 @@ class ElasticNodes : public NodeGroup {
   void mark_lost(int member, const std::string& cause) override;
   void note_success(int member) override;
   void ask_for_member() override;
+  void await_survival(std::vector<std::string> files) override;
   void report_survival() override;
   void report_bereft(const std::string& story) override;
   void report_failure(const RankFailure& failure) override;
@@ -63,6 +64,7 @@ class ElasticNodes : public NodeGroup {
   void push(const HostReport& report);
   HostReport new_report(HostReport::Kind kind, const std::string& text) const;
   void report_gone(int member, const std::string& cause);
+  HostReport::Ranks standing_now();
   std::shared_ptr<StoreClient> client() const;
 
   // After the serving host is lost: elastic_takeover.cpp.
@@ -96,10 +98,11 @@ class ElasticNodes : public NodeGroup {
   std::vector<World::Host> hosts_;  // of the newest world, as they are now
   bool runs_ = false;               // ranks run, or are to start
   int restarts_ = 0;
-  std::set<int> members_;        // processes of this host that run, by their numbers
-  HostReport::Ranks standing_;   // what else a store that takes over must know of them
-  std::optional<World> world_;   // a world that has begun and was not entered yet
-  std::int64_t generation_ = 0;  // of the world that this host is or was in
+  std::set<int> members_;                    // processes of this host that run, by their numbers
+  HostReport::Ranks standing_;               // what else a store that takes over must know of them
+  std::vector<std::string> survival_files_;  // by which those that started together announce that they survive others
+  std::optional<World> world_;               // a world that has begun and was not entered yet
+  std::int64_t generation_ = 0;              // of the world that this host is or was in
   std::optional<HostOrder> refusal_;
   std::optional<Outcome> over_;            // of the job
   std::optional<SocketAddress> moved_to_;  // the job is served there

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -65,6 +67,26 @@ void ElasticNodes::ask_for_member() {
     report.request = ++standing_.requests;
   }
   notifier_.post([this, report] { push(report); });
+}
+
+void ElasticNodes::await_survival(std::vector<std::string> files) {
+  const std::lock_guard lock(mutex_);
+  survival_files_ = std::move(files);
+}
+
+// Ranks announce it by files, which the event loop looks for now and then: what has happened to other hosts may be
+// asked before its next look. Called under the lock.
+HostReport::Ranks ElasticNodes::standing_now() {
+  const auto is_there = [](const std::string& file) {
+    std::error_code ignored;
+    return std::filesystem::exists(file, ignored);
+  };
+  if (!survival_files_.empty() && std::all_of(survival_files_.begin(), survival_files_.end(), is_there)) {
+    standing_.survive = true;
+  }
+  HostReport::Ranks now = standing_;
+  now.members.assign(members_.begin(), members_.end());
+  return now;
 }
 
 void ElasticNodes::report_survival() {

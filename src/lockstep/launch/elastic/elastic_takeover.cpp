@@ -186,10 +186,7 @@ void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
     report.generation = world_ ? world_->generation : generation_;
     report.restarts = world_ ? world_->restarts : restarts_;
     report.runs = runs_;
-    if (!world_) {  // else the ranks of the newest world have not started here
-      report.ranks = standing_;
-      report.ranks.members.assign(members_.begin(), members_.end());
-    }
+    if (!world_) report.ranks = standing_now();  // else the ranks of the newest world have not started here
   }
   try {
     if (own_coordinator() == nullptr) client->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);

@@ -18,6 +18,8 @@ auto parsed(const std::string& text, Read read) {
 
 bool has_entry(HostReport::Kind kind) { return kind == HostReport::Kind::Joins || kind == HostReport::Kind::Resumes; }
 
+bool has_ranks(HostReport::Kind kind) { return kind == HostReport::Kind::Resumes || kind == HostReport::Kind::Answers; }
+
 bool has_world(HostOrder::Kind kind) {
   return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::GoOn || kind == HostOrder::Kind::Note;
 }
@@ -69,8 +71,8 @@ std::string to_text(const HostReport& report) {
   if (report.kind == HostReport::Kind::Resumes) {
     object["runs"] = report.runs;
     object["restarts"] = report.restarts;
-    object["ranks"] = ranks_object(report.ranks);
   }
+  if (has_ranks(report.kind)) object["ranks"] = ranks_object(report.ranks);
   return written(object);
 }
 
@@ -99,8 +101,8 @@ HostReport parse_report(const std::string& text) {
     if (report.kind == HostReport::Kind::Resumes) {
       object.at("runs").get_to(report.runs);
       object.at("restarts").get_to(report.restarts);
-      report.ranks = ranks_of(object.at("ranks"));
     }
+    if (has_ranks(report.kind)) report.ranks = ranks_of(object.at("ranks"));
     return report;
   });
 }

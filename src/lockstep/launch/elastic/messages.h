@@ -16,7 +16,7 @@ struct HostReport {
     Ready,      ///< no rank of the host runs any more: a new world may begin
     Failed,     ///< a rank of the host failed: `text` describes the failure
     Succeeded,  ///< all ranks of the host have succeeded
-    Answers,    ///< answers a probe
+    Answers,    ///< answers a probe, or an order to tell, with `ranks`
     Survives,   ///< the ranks of the host survive the loss of others; also: it has such a rank again
     Bereft,     ///< the host has lost its last rank that survives others: `text` describes how
     Resumes,    ///< on the store that takes over from a lost one: the host was in the job, with `entry`
@@ -47,7 +47,7 @@ struct HostReport {
     int asked = 0;             ///< how many of these have no answer
     std::vector<int> members;  ///< numbers of the processes that run
   };
-  Ranks ranks;  ///< for Resumes
+  Ranks ranks;  ///< for Resumes and Answers
 };
 
 /// A world that begins.
@@ -74,6 +74,7 @@ struct HostOrder {
     Begin,   ///< start the ranks of `world`
     Stop,    ///< end the ranks, and report Ready: `text` gives the reason
     Probe,   ///< answer
+    Tell,    ///< answer how the ranks stand: whether they survive the loss of others by now
     Member,  ///< start process number `member` in a lost rank's place; -1: no restart is left
     GoOn,    ///< on the store that takes over from a lost one: the ranks of `world` continue; `members` are all of them
     Note,    ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lockstep/launch/nodes/member_grants.h"
 #include "lockstep/launch/nodes/outcome_signal.h"
@@ -54,6 +55,9 @@ class NodeGroup {
   virtual void ask_for_member() = 0;
   /// Whether ranks on other nodes may continue after the last one of this node is lost.
   virtual bool spans_nodes() const { return true; }
+  /// The ranks of this node have started. Each of `files` is there once its rank has announced that it survives the
+  /// loss of others, which `report_survival` reports a little later.
+  virtual void await_survival(std::vector<std::string> /*files*/) {}
   /// Reports that the ranks of this node survive the loss of others; or that it has such a rank again.
   virtual void report_survival() = 0;
   /// Reports that the last rank of this node that survives others is lost, and how. It is a failure of the job once no

@@ -77,6 +77,8 @@ class RankGroup {
   bool a_member_succeeded() const;
   /// Whether the rank that ended last had announced that the ranks survive each other.
   bool last_announced_survival() const;
+  /// The files by which the ranks announce it.
+  std::vector<std::string> survival_files() const;
   bool is_running(pid_t pid) const;
   /// @param rank  rank in the job
   bool is_running_rank(int rank) const;

@@ -85,6 +85,12 @@ bool RankGroup::a_member_succeeded() const {
                      [](const RankEnd& end) { return end.was_member && end.status.success(); });
 }
 
+std::vector<std::string> RankGroup::survival_files() const {
+  std::vector<std::string> files;
+  for (const auto& rank : ranks_) files.push_back(rank->place.survival_file);
+  return files;
+}
+
 bool RankGroup::last_announced_survival() const {
   const Rank& rank = that_ended(ends_.back());
   return !rank.is_member || rank.has_announced_survival();
