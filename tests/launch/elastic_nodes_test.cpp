@@ -114,5 +114,21 @@ TEST_F(ThirdHost, TellsTheNextHostWhatItsRanksHaveAnnounced) {
   EXPECT_EQ(report.ranks.members, std::vector<int>{2});
 }
 
+// The order that lets it in has arrived, and the launcher has not started its ranks yet.
+TEST_F(ThirdHost, ResumesInTheWorldThatHasJustLetItIn) {
+  HostOrder order = begin();
+  order.world.first_member = 7;
+  order.world.next_member = 8;
+  order.world.era = 2;
+  lost_->order(self_.id, order);
+  EXPECT_TRUE(answer().survive) << "its ranks join those that do";
+  const HostReport report = resumed();
+  EXPECT_TRUE(report.ranks.survive);
+  EXPECT_TRUE(report.ranks.bereft);
+  EXPECT_EQ(report.ranks.era, 2) << "two stores were lost before";
+  EXPECT_EQ(report.ranks.next_member, 8);
+  EXPECT_EQ(report.ranks.members, std::vector<int>{7});
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -150,7 +150,20 @@ World ElasticNodes::await_world() {
     enter();
     return await_world();
   }
-  World world = *std::exchange(world_, std::nullopt);
+  if (standing_.era > 0) {
+    write_store_move(store_file_, {standing_.era, {}, address_.text()});
+  } else {
+    forget_store_moves(store_file_);
+  }
+  return *std::exchange(world_, std::nullopt);
+}
+
+// From here on, and not only once its ranks start, this host is one of the world: if the serving host is lost in
+// between, the next one must know. Called under the lock.
+void ElasticNodes::begin(const World& world) {
+  world_ = world;
+  hosts_ = world.hosts;
+  runs_ = true;
   generation_ = world.generation;
   restarts_ = world.restarts;
   server_name_ = world.hosts.front().name;
@@ -162,12 +175,6 @@ World ElasticNodes::await_world() {
   standing_.era = world.era;
   standing_.next_member = world.next_member;
   standing_.survive = standing_.bereft = world.first_member >= 0;  // it joins those that do
-  if (world.era > 0) {
-    write_store_move(store_file_, {world.era, {}, address_.text()});
-  } else {
-    forget_store_moves(store_file_);
-  }
-  return world;
 }
 
 Agreement ElasticNodes::agreement_of(const World& world) {
@@ -234,9 +241,7 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Wait:
       return notice_.begin(order.text, Deadline::after(order.time_left));
     case Kind::Begin:
-      world_ = order.world;
-      hosts_ = order.world.hosts;
-      runs_ = true;
+      begin(order.world);
       break;
     case Kind::Probe:
       lock.unlock();

@@ -76,6 +76,7 @@ class ElasticNodes : public NodeGroup {
   void move_to(const SocketAddress& address);
   bool is_ending() const;
   CoordinatorService* own_coordinator() const;
+  void begin(const World& world);
   World await_world();
   Agreement agreement_of(const World& world);
   int first_number(const World& world) const;
@@ -101,8 +102,8 @@ class ElasticNodes : public NodeGroup {
   std::set<int> members_;                    // processes of this host that run, by their numbers
   HostReport::Ranks standing_;               // what else a store that takes over must know of them
   std::vector<std::string> survival_files_;  // by which those that started together announce that they survive others
-  std::optional<World> world_;               // a world that has begun and was not entered yet
-  std::int64_t generation_ = 0;              // of the world that this host is or was in
+  std::optional<World> world_;               // a world that has begun, whose ranks do not start here yet
+  std::int64_t generation_ = 0;              // of the newest world that this host is or was in
   std::optional<HostOrder> refusal_;
   std::optional<Outcome> over_;            // of the job
   std::optional<SocketAddress> moved_to_;  // the job is served there

@@ -33,7 +33,7 @@ HostReport ElasticNodes::new_report(HostReport::Kind kind, const std::string& te
   report.kind = kind;
   report.host = self_.id;
   report.text = text.substr(0, kLongestReportBytes);
-  report.generation = world_ ? world_->generation : generation_;
+  report.generation = generation_;
   return report;
 }
 

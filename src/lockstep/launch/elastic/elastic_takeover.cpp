@@ -78,9 +78,9 @@ bool ElasticNodes::take_over(const std::string& cause) {
     const auto is_self = [this](const World::Host& host) { return host.id == self_.id; };
     if (server_ || over_ || stopping_ || std::none_of(hosts_.begin(), hosts_.end(), is_self)) return false;
     hosts = hosts_;
-    takeover.generation = world_ ? world_->generation : generation_;
-    takeover.restarts = world_ ? world_->restarts : restarts_;
-    takeover.era = world_ ? 1 : standing_.era + 1;
+    takeover.generation = generation_;
+    takeover.restarts = restarts_;
+    takeover.era = standing_.era + 1;
     lost = address_;
   }
   takeover.story = fmt::format("host {}, which serves the rendezvous, is lost: {}", hosts.front().name, cause);
@@ -183,10 +183,10 @@ void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
   report.entry = self_;
   {
     const std::lock_guard lock(mutex_);
-    report.generation = world_ ? world_->generation : generation_;
-    report.restarts = world_ ? world_->restarts : restarts_;
+    report.generation = generation_;
+    report.restarts = restarts_;
     report.runs = runs_;
-    if (!world_) report.ranks = standing_now();  // else the ranks of the newest world have not started here
+    report.ranks = standing_now();
   }
   try {
     if (own_coordinator() == nullptr) client->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);
