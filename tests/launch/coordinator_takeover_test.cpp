@@ -305,11 +305,31 @@ TEST(CoordinatorTakeover, OfOthersMayHaveHappenedIfMostHostsAreSilentAtOnce) {
   later.say("c", Report::Lost, "not heard of for 15.0 s");
   EXPECT_EQ(later.running(), "a") << "b alone had too few hosts to continue, and has ended";
 
+  CoordinatorJob returned(1, 3);
+  for (const char* id : {"a", "b", "c"}) returned.join(id);
+  returned.say("b", Report::Lost, "not heard of for 15.0 s");
+  returned.say("b", Report::Returns);
+  EXPECT_EQ(returned.last("b").kind, Order::Rejoin);
+  returned.say("c", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(returned.running(), "a") << "b does not continue without a";
+
   CoordinatorJob closed(1, 3);
   for (const char* id : {"a", "b", "c"}) closed.join(id);
   closed.say("b", Report::Lost, "connection closed");
   closed.say("c", Report::Lost, "connection closed");
   EXPECT_EQ(closed.running(), "a") << "their launchers have ended";
+}
+
+// The link of the serving host is up again while its launcher ends: the others must not end their ranks, too.
+TEST(CoordinatorTakeover, SendsNobodyAwayOnceItsHostWasCutOff) {
+  CoordinatorJob job(1, 3);
+  for (const char* id : {"a", "b", "c"}) job.join(id);
+  for (const char* id : {"b", "c"}) job.say(id, Report::Lost, "not heard of for 15.0 s");
+  ASSERT_EQ(job.last("a").kind, Order::End);
+  for (const char* id : {"b", "c"}) {
+    job.say(id, Report::Returns);
+    EXPECT_EQ(job.last(id).kind, Order::Return) << "it takes over, or ends, once this launcher has ended";
+  }
 }
 
 }  // namespace

@@ -173,8 +173,12 @@ TEST(Coordinator, AsksAllBeforeItBelievesThatAPeerFailed) {
   job.pass(2s);
   EXPECT_EQ(job.running(), "ab") << "c did not answer";
   EXPECT_EQ(job.world().restarts, 0);
-  EXPECT_EQ(job.last("c").kind, Order::Rejoin);
   EXPECT_EQ(job.last("b").kind, Order::Begin);
+  EXPECT_EQ(job.last("c").kind, Order::Return);
+  job.say("c", Report::Returns);
+  EXPECT_EQ(job.last("c").kind, Order::Rejoin);
+  EXPECT_EQ(job.last("c").text,
+            "host host-c was taken for lost: it did not answer for 2 s, and other hosts lost a rank");
 }
 
 TEST(Coordinator, BelievesItOnceAllHaveAnswered) {

@@ -130,5 +130,14 @@ TEST_F(ThirdHost, ResumesInTheWorldThatHasJustLetItIn) {
   EXPECT_EQ(report.ranks.members, std::vector<int>{7});
 }
 
+// Its ranks live on until the serving host has told it to join again, for which that one may have no time.
+TEST_F(ThirdHost, GoesOnIfTheHostEndsThatTookItForLost) {
+  lost_->order(self_.id, order_to(Order::Return));
+  EXPECT_EQ(lost_->next_report().kind, Report::Returns);
+  EXPECT_FALSE(nodes_->outcome().get());
+  resumed();
+  EXPECT_FALSE(nodes_->outcome().get());
+}
+
 }  // namespace
 }  // namespace lockstep

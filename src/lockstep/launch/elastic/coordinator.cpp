@@ -35,14 +35,12 @@ void Coordinator::take(const HostReport& report, Time now) {
   if (report.kind == HostReport::Kind::Joins) return admit(report, now);
   if (report.kind == HostReport::Kind::Resumes) return resume(report, now);
   if (report.kind == HostReport::Kind::Moved) return move_to(report.text);
+  if (report.kind == HostReport::Kind::Returns) return take_back(report.host);
   Host* const host = find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
-    host->is_gone = true;
     host->is_silent = says_silence(report.text);
-    send(*host, order_to(HostOrder::Kind::Rejoin,
-                         fmt::format("host {} was taken for lost: {}", name_of(host->entry), report.text)));
-    return lose(report.host, fmt::format("host {} was lost: {}", name_of(host->entry), report.text), now);
+    return give_up_host(*host, report.text, now);
   }
   if (report.kind == HostReport::Kind::Leaves) {
     return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
@@ -138,6 +136,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
     return settle_if_complete(now);
   }
   if (lost.is_silent && may_be_cut_off(now)) {
+    is_cut_off_ = true;
     return end(false, what + "; so many hosts are silent that they may continue without this one");
   }
   if (phase_ == Phase::Gathering) {

@@ -113,6 +113,8 @@ class Coordinator {
   void fail_if_all_answered(Time now);
   /// @param id  by value: the caller's string may belong to the lost host, which is erased here
   void lose(std::string id, const std::string& what, Time now);
+  void give_up_host(Host& host, const std::string& cause, Time now);
+  void take_back(const std::string& id);
   // A job whose ranks survive the loss of others: coordinator_survival.cpp.
   bool goes_on() const;
   bool must_ask_before(const HostReport& report) const;
@@ -134,7 +136,7 @@ class Coordinator {
   void settle_if_complete(Time now);
   void go_on_from_here();
   int resumed() const;
-  bool may_be_cut_off(Time now);
+  bool may_be_cut_off(Time now) const;
   void move_to(const std::string& address);
 
   void gather_again(const std::string& why, bool has_time, Time now);
@@ -160,8 +162,14 @@ class Coordinator {
   const HostEntry job_;
   const Rules rules_;
   std::optional<Takeover> takeover_;
-  std::string moved_to_;      // where the job of the hosts here runs already
-  std::vector<Time> silent_;  // when hosts were lost that were not heard of
+  std::string moved_to_;  // where the job of the hosts here runs already
+  struct GivenUp {
+    Host host;
+    std::string story;
+    Time since;
+  };
+  std::vector<GivenUp> given_up_;  // hosts that were taken for lost, and have not answered since
+  bool is_cut_off_ = false;        // so many that they may continue without this one
   Phase phase_;
   std::list<Host> hosts_;  // in the order in which they joined
   std::int64_t worlds_ = 0;

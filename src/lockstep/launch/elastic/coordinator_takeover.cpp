@@ -134,11 +134,30 @@ int Coordinator::resumed() const {
 
 // Hosts that are silent for each other may be cut off from each other: only one part may continue. More than half of
 // the hosts take the rendezvous over; half of them, if the serving host is among them, keep it.
-bool Coordinator::may_be_cut_off(Time now) {
-  silent_.push_back(now);
-  const auto is_old = [&](Time at) { return at + 2 * rules_.keep_alive < now; };
-  silent_.erase(std::remove_if(silent_.begin(), silent_.end(), is_old), silent_.end());
-  return count() < static_cast<int>(silent_.size());
+bool Coordinator::may_be_cut_off(Time now) const {
+  const auto is_silent = [&](const GivenUp& each) {
+    return each.host.is_silent && now <= each.since + 2 * rules_.keep_alive;
+  };
+  return count() < std::count_if(given_up_.begin(), given_up_.end(), is_silent);
+}
+
+// It may live, behind a link that is down. If the link is up again, and this coordinator continues, it joins again. If
+// this one was cut off itself, and has ended, the hosts that it gave up take the rendezvous over: none of them may have
+// ended its ranks because of an order that was on its way.
+void Coordinator::give_up_host(Host& host, const std::string& cause, Time now) {
+  const std::string name = name_of(host.entry);
+  host.is_gone = true;
+  given_up_.push_back({host, fmt::format("host {} was taken for lost: {}", name, cause), now});
+  send(host, order_to(HostOrder::Kind::Return));
+  lose(host.entry.id, fmt::format("host {} was lost: {}", name, cause), now);
+}
+
+void Coordinator::take_back(const std::string& id) {
+  const auto found =
+      std::find_if(given_up_.begin(), given_up_.end(), [&](const GivenUp& each) { return each.host.entry.id == id; });
+  if (found == given_up_.end() || is_cut_off_) return;
+  send(found->host, order_to(HostOrder::Kind::Rejoin, found->story));
+  given_up_.erase(found);
 }
 
 }  // namespace lockstep

@@ -12,12 +12,10 @@ void Coordinator::act_on_time(Time now) {
     // Only the first one: losing it makes all others report again that they are ready.
     for (Host& host : hosts_) {
       if (!host.placed || host.answered) continue;
-      host.is_gone = host.is_silent = true;
-      const std::string silence =
-          fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
-      send(host, order_to(HostOrder::Kind::Rejoin,
-                          fmt::format("host {} was taken for lost: {}", name_of(host.entry), silence)));
-      return lose(host.entry.id, fmt::format("host {} was lost: {}", name_of(host.entry), silence), now);
+      host.is_silent = true;
+      return give_up_host(
+          host, fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout)),
+          now);
     }
   }
   if (phase_ == Phase::Resuming) return settle_if_complete(now);

@@ -102,7 +102,7 @@ void ElasticNodes::enter() {
   if (moved_to_) move_to(*std::exchange(moved_to_, std::nullopt));
   {
     const std::lock_guard lock(mutex_);
-    joins_ = false;
+    joins_ = returns_ = false;
     generation_ = 0;
     hosts_.clear();
   }
@@ -267,6 +267,10 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Stop:
       if (runs_) outcome_.publish({false, false, order.has_time, order.text});  // otherwise they have ended already
       return;
+    case Kind::Return:
+      returns_ = true;
+      lock.unlock();
+      return report(HostReport::Kind::Returns);
     case Kind::Rejoin:
       joins_ = true;
       world_.reset();

@@ -107,6 +107,7 @@ class ElasticNodes : public NodeGroup {
   std::optional<HostOrder> refusal_;
   std::optional<Outcome> over_;            // of the job
   std::optional<SocketAddress> moved_to_;  // the job is served there
+  bool returns_ = false;                   // has told the coordinator that it waits to join again
   bool joins_ = true;                      // true: it is not, or no longer, one of the coordinator's hosts
   std::string server_name_;                // the server's host name, once it is known
   bool stopping_ = false;

@@ -73,6 +73,7 @@ bool ElasticNodes::take_over(const std::string& cause) {
   std::vector<World::Host> hosts;
   Coordinator::Takeover takeover;
   SocketAddress lost;
+  bool returns = false;
   {
     const std::lock_guard lock(mutex_);
     const auto is_self = [this](const World::Host& host) { return host.id == self_.id; };
@@ -82,12 +83,15 @@ bool ElasticNodes::take_over(const std::string& cause) {
     takeover.restarts = restarts_;
     takeover.era = standing_.era + 1;
     lost = address_;
+    returns = returns_;
   }
   takeover.story = fmt::format("host {}, which serves the rendezvous, is lost: {}", hosts.front().name, cause);
   const int world_hosts = static_cast<int>(hosts.size());
   takeover.hosts = world_hosts - 1;
-  takeover.quorum = Coordinator::Takeover::quorum_of(world_hosts, has_surely_ended(lost));
-  if (!takeover.is_possible()) return false;  // the lost host may continue without this one
+  const bool has_ended = has_surely_ended(lost);
+  takeover.quorum = Coordinator::Takeover::quorum_of(world_hosts, has_ended);
+  // The lost host may continue without this one.
+  if (!takeover.is_possible() || (returns && !has_ended)) return false;
   for (std::size_t i = 1; i < hosts.size() && !is_ending(); ++i) {
     const auto client = hosts[i].id == self_.id ? serve_next(takeover) : find_next(hosts[i]);
     if (!client) continue;
@@ -199,6 +203,7 @@ void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
     if (stopping_) return;  // the goodbye has ended the waits at the earlier store
     client_ = client;
     address_ = client->address();
+    returns_ = false;
   }
   changed_.notify_all();
 }

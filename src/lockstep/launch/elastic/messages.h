@@ -23,6 +23,7 @@ struct HostReport {
     NeedsRank,  ///< asks for the number of a process that takes a lost rank's place
     Leaves,     ///< leaves for good: `text` gives the reason
     Gone,       ///< process `member` of the host has ended: `text` describes how
+    Returns,    ///< answers the order of this name, and will not take the rendezvous over
     Moved,      ///< of a host of another launcher: the job is served at `text`, after its host was lost
     Lost        ///< written for the host by the store: `text` is the cause
   };
@@ -79,6 +80,8 @@ struct HostOrder {
     GoOn,    ///< on the store that takes over from a lost one: the ranks of `world` continue; `members` are all of them
     Note,    ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now
     Move,    ///< join the job at the address `text`
+    Return,  ///< answer, because the host was taken for lost: Rejoin follows, unless this coordinator's host was cut
+             ///< off
     Rejoin,  ///< end the ranks, and join again: the host was taken for lost
     Refuse,  ///< the host cannot join: `text` gives the reason, `fix` what to do
     End      ///< the job is over: it succeeded, or `text` describes the failure
