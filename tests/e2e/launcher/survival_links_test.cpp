@@ -1,6 +1,9 @@
 // Tests lockstep::elastic_loop on hosts made of network namespaces, whose links go down: the others notice it only by
 // silence.
+#include <signal.h>
+
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,14 @@ class SurvivingLinks : public ::testing::Test {
     RunningProgram& launcher = *launchers_[host];
     EXPECT_TRUE(launcher.wait_for(text, soon())) << text << " did not come:\n" << launcher.out() << launcher.err();
   }
+  // The rank of a host.
+  pid_t rank_of(std::size_t host) const {
+    std::istringstream pids(
+        run_program({"pgrep", "-P", std::to_string(launchers_[host]->pid()), "-x", "elastic_rank"}).out);
+    pid_t pid = 0;
+    pids >> pid;
+    return pid;
+  }
   // Hosts 1 and 2 trained to the end, and started no ranks again.
   void expect_survived() {
     std::string result;
@@ -60,6 +71,19 @@ TEST_F(SurvivingLinks, GoOnIfThatOfTheServingHostIsUpAgainWhileItEnds) {
   expect(0, "so many hosts are silent that they may continue without this one");
   hosts_->set_link(0, true);
   EXPECT_EQ(launchers_[0]->wait(soon()).code, 1) << launchers_[0]->err();
+  expect_survived();
+}
+
+// A process that was started just before looks for the store while nobody knows yet that it is lost.
+TEST_F(SurvivingLinks, LetAProcessInThatStartsWhileTheServingHostIsSilent) {
+  start("12", {"0", "20", "say", "2", "6", "slow"});
+  const pid_t lost = rank_of(1);
+  ::kill(lost, SIGKILL);
+  pid_t successor = lost;
+  while (successor == lost || successor == 0) successor = rank_of(1);
+  hosts_->set_link(0, false);
+  expect(1, "has joined in the place of rank ");
+  hosts_->set_link(0, true);
   expect_survived();
 }
 

@@ -40,6 +40,8 @@ constexpr milliseconds kToEnd{10000};
 // the job ends, they end this process.
 constexpr milliseconds kToFollow{600000};
 
+milliseconds time_to_enter() { return env_string("LOCKSTEP_STORE_FILE") ? kToFollow : kToConnect; }
+
 // Also waits until it has ended, because until then it holds its locks, such as that of the output folder.
 void kill_process(int pid) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -97,7 +99,7 @@ ElasticGroup::ElasticGroup(std::shared_ptr<Communicator> group, std::string engi
 ElasticGroup::ElasticGroup(std::string engine, milliseconds timeout) : engine_(std::move(engine)), timeout_(timeout) {
   survival_file();
   claim_process();
-  JobEntrance entrance = enter_job(Deadline::after(kToConnect));
+  JobEntrance entrance = enter_job(Deadline::after(time_to_enter()));
   store_ = std::move(entrance.store);
   WorldLinks& links = *this;
   moving_ = moving_store_below(store_);
