@@ -81,9 +81,11 @@ class Disturber {
   void take_line(const std::string& line, int host) {
     static const std::regex waited(", ([0-9]+) ms after they noticed a loss");
     static const std::regex has_joined("a new process \\(pid ([0-9]+)\\) has joined ");
+    static const std::regex host_is_lost("host (\\S+) was lost: .*; the ranks of the other hosts continue");
     static const std::regex is_lost(
         "rank [0-9]+ \\(local rank [0-9]+, pid ([0-9]+)\\) on .* ended: .*\\. (The others |No rank is left )");
     std::smatch match;
+    if (std::regex_search(line, match, host_is_lost)) give_up(job_.host_named(match[1]));
     if (std::regex_search(line, match, waited)) take_recovery(std::stod(match[1]), host);
     if (std::regex_search(line, match, has_joined)) joined_[std::stoi(match[1])] = 0;
     if (std::regex_search(line, match, is_lost) && hit_.count(std::stoi(match[1])) == 0) ++counts_.unexplained;
@@ -97,6 +99,16 @@ class Disturber {
     }
     counts_.last_lines.push_back(line);
     if (counts_.last_lines.size() > kLastLines) counts_.last_lines.pop_front();
+  }
+
+  // The others continue without the ranks of a host, which live on until its launcher hears of it: none of them has
+  // what the others do from now on.
+  void give_up(int host) {
+    for (const auto& each : job_.processes()) {
+      if (each.host != host) continue;
+      hit_.insert(each.pid);
+      given_up_.insert(each.pid);
+    }
   }
 
   // What the ranks of a host do that is cut off does not count: the others continue.
@@ -124,10 +136,13 @@ class Disturber {
     return false;
   }
 
-  bool is_member(const ChildOfLauncher& each) const { return !each.is_successor || joined_.count(each.pid) > 0; }
+  bool is_member(const ChildOfLauncher& each) const {
+    return given_up_.count(each.pid) == 0 && (!each.is_successor || joined_.count(each.pid) > 0);
+  }
 
   bool has_state(const ChildOfLauncher& each) const {
     const auto found = joined_.find(each.pid);
+    if (given_up_.count(each.pid) > 0) return false;
     return !each.is_successor || (found != joined_.end() && found->second >= kChangesUntilSettled);
   }
 
@@ -137,7 +152,7 @@ class Disturber {
     std::vector<JobOnHosts::Process> found;
     for (const JobOnHosts::Process& each : all) {
       const auto remains = [&](const auto& other) { return other.pid != each.pid && has_state(other); };
-      const bool is_hit = fault == Fault::Spare ? !is_member(each) : is_member(each);
+      const bool is_hit = fault == Fault::Spare ? !is_member(each) && given_up_.count(each.pid) == 0 : is_member(each);
       if (is_hit && std::any_of(all.begin(), all.end(), remains)) found.push_back(each);
     }
     return found;
@@ -224,11 +239,11 @@ class Disturber {
     }
     const milliseconds blink(1 + below(kLongestPauseMs));
     if (fault == Fault::Cut) {
-      // Hosts that are silent at the same time would be taken for the part that continues.
+      // Hosts that are silent at the same time would be taken for the part that continues. What ends the cut is the
+      // recovery from it, not from an earlier fault.
+      if (!until_recovered()) return true;
       if (!pass(std::max(milliseconds(0), std::chrono::ceil<milliseconds>(no_cut_before_ - Clock::now())))) return true;
-      for (const auto& each : job_.processes()) {
-        if (each.host == host) hit_.insert(each.pid);
-      }
+      give_up(host);
       open(fault);
     }
     cut_off_ = host;
@@ -269,6 +284,7 @@ class Disturber {
   const int restarts_before_;
   std::map<pid_t, int> joined_;  // with the number of changes of the metrics since
   std::set<pid_t> hit_;
+  std::set<pid_t> given_up_;                                       // those of them that may live, without the others
   std::optional<std::pair<Fault, Clock::time_point>> open_fault_;  // the first one that was not recovered from
   int cut_off_ = -1;                                               // a host
   Clock::time_point no_cut_before_{};

@@ -18,8 +18,10 @@ using std::chrono::milliseconds;
 constexpr int kPort = 29400;
 // A launcher whose host was cut off notices that it is alone, or is taken back.
 constexpr std::chrono::seconds kToBeTakenBack{30};
-// The launchers of the other hosts end with the job. One that came too late for it waits for another one.
+// The launchers of the other hosts end with the job. One that came too late for it, and has no ranks, waits for another
+// one.
 constexpr std::chrono::seconds kToEndWithTheJob{20};
+constexpr std::chrono::seconds kToEndWithoutRanks{2};
 
 }  // namespace
 
@@ -59,7 +61,8 @@ bool JobOnHosts::ends_within(milliseconds time) {
       if (waited[i].revents != 0) take_end(static_cast<int>(i));
     }
   }
-  if (over_since_ && Clock::now() - *over_since_ > kToEndWithTheJob) return true;
+  const auto since_over = over_since_ ? Clock::now() - *over_since_ : Clock::duration::zero();
+  if (since_over > kToEndWithTheJob || (since_over > kToEndWithoutRanks && processes().empty())) return true;
   const bool none_runs =
       std::none_of(places_.begin(), places_.end(), [&](const Place& each) { return is_running(each); });
   if (none_runs && !over_since_ && !failure_) failure_ = "all launchers have ended";
@@ -122,9 +125,14 @@ void JobOnHosts::read_serving_host(const std::string& line) {
   std::smatch match;
   if (command_.hosts == nullptr || !std::regex_search(line, match, serves)) return;
   endpoint_ = match[2];
-  for (int host = 0; host < command_.hosts->count(); ++host) {
-    if (command_.hosts->name(host) == match[1]) serving_ = host;
+  serving_ = host_named(match[1]);
+}
+
+int JobOnHosts::host_named(const std::string& name) const {
+  for (int host = 0; command_.hosts != nullptr && host < command_.hosts->count(); ++host) {
+    if (command_.hosts->name(host) == name) return host;
   }
+  return -1;
 }
 
 std::vector<int> JobOnHosts::running_hosts() const {

@@ -52,6 +52,8 @@ class JobOnHosts {
 
   /// Hosts whose launcher runs and whose link is up.
   std::vector<int> running_hosts() const;
+  /// @return  -1 if there is none
+  int host_named(const std::string& name) const;
   bool serves_rendezvous(int host) const { return host == serving_; }
   /// Kills the launcher of a host.
   void lose(int host);
