@@ -9,6 +9,7 @@
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {
@@ -50,6 +51,18 @@ TEST(Chaos, TheWeightsAreEqualAfterKillsAndPauses) {
   EXPECT_EQ(value_of("weights", end.out).size(), 64U) << end.out;
   EXPECT_EQ(value_of("weights", end.out), value_of("undisturbed", end.out));
   EXPECT_EQ(value_of("checkpoints", end.out), "8") << "weights and optimizer of four checkpoints\n" << end.out;
+}
+
+TEST(Chaos, TheWeightsAreEqualAfterHostsAreLostAndCutOff) {
+  if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
+  const ProgramEnd end = run_chaos({"--hosts", "2", "--nproc-per-node", "1", "--faults", "4", "--interval", "0.1",
+                                    "--kinds", "kill,host,blink,cut", "--seed", "5", "--timeout", "6"},
+                                   "400");
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_EQ(value_of("faults", end.out), "4") << end.out;
+  EXPECT_EQ(value_of("survived", end.out), "4") << end.out;
+  EXPECT_EQ(value_of("weights", end.out), value_of("undisturbed", end.out));
+  EXPECT_NE(end.out.find(" on 2 ranks of 2 hosts, seed 5: "), std::string::npos) << end.out;
 }
 
 TEST(Chaos, ATrainingThatFailsByItselfIsShown) {

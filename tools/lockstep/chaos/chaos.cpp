@@ -11,7 +11,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/companion_path.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/launch/ranks/cpu_share.h"
 #include "lockstep/net/secret.h"
+#include "lockstep/start/start_variables.h"
 #include "tools/hosts/network_hosts.h"
 #include "tools/lockstep/chaos/chaos_report.h"
 #include "tools/lockstep/chaos/default_training.h"
@@ -133,6 +135,10 @@ class Chaos : public Subcommand {
     if (secret_from_environment().empty()) ::setenv("LOCKSTEP_SECRET", make_secret().c_str(), 1);
     ::unsetenv("LOCKSTEP_GLOO_INTERFACE");
     ::unsetenv("GLOO_SOCKET_IFNAME");
+    // Each host would take all cores for its own, and ranks whose threads wait for cores do not meet in time.
+    if (!is_users_choice("OMP_NUM_THREADS")) {
+      ::setenv("OMP_NUM_THREADS", std::to_string(std::max(1, node_cores().threads / all_ranks())).c_str(), 1);
+    }
   }
 
   void read_training() {
