@@ -9,79 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "tests/e2e/launch.h"
+#include "tests/e2e/launcher/surviving_hosts.h"
 
 namespace lockstep {
 namespace {
-
-using Program = std::unique_ptr<RunningProgram>;
-
-const std::string kSteps = "8000";
-
-// The number after "bits " in what any host's ranks have printed.
-std::string bits_of(const std::vector<ProgramEnd>& ends) {
-  for (const ProgramEnd& end : ends) {
-    const std::size_t at = end.out.find("bits ");
-    if (at != std::string::npos) return end.out.substr(at, 21);
-  }
-  return "none";
-}
-
-class SurvivingHosts : public ::testing::Test {
- protected:
-  // Hosts whose number is given. `events` are arguments of elastic_rank.
-  Program fixed(int node, const Words& more, const Words& events) const {
-    Words flags{"--nnodes=2", "--node-rank=" + std::to_string(node), "--master-port=" + port_};
-    flags.insert(flags.end(), more.begin(), more.end());
-    return start(flags, events);
-  }
-  // Hosts that may come and go.
-  Program elastic(const std::string& nnodes, const Words& events, const Words& more = {}) const {
-    Words flags{"--nnodes=" + nnodes, "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_,
-                "--rdzv-conf=last_call_timeout=0.2"};
-    flags.insert(flags.end(), more.begin(), more.end());
-    return start(flags, events);
-  }
-  static Program start(const Words& flags, const Words& events) {
-    Words program{kBin + "/elastic_rank", kSteps};
-    program.insert(program.end(), events.begin(), events.end());
-    return std::make_unique<RunningProgram>(launch(flags, program), Changes{{"OMP_NUM_THREADS", "1"}});
-  }
-  static void expect(const Program& host, const std::string& text) {
-    EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();
-  }
-  static ProgramEnd end_of(const Program& host, int code = 0) {
-    const ProgramEnd end = host->wait(Deadline::after(std::chrono::seconds(120)));
-    EXPECT_EQ(end.code, code) << end.out << end.err;
-    return end;
-  }
-  static void expect_undisturbed(const std::vector<ProgramEnd>& ends) {
-    static const std::string bits = bits_of({run({}, {kBin + "/elastic_rank", kSteps}, {{"OMP_NUM_THREADS", "1"}})});
-    EXPECT_NE(bits, "none");
-    EXPECT_EQ(bits_of(ends), bits);
-  }
-  // A launcher that begins where the job was served, after the host that served it was lost.
-  Program again(const Words& events, const std::string& nnodes = "1:2", Words more = {}) const {
-    more.emplace_back("--rdzv-conf=last_call_timeout=60");
-    Program host = elastic(nnodes, events, more);
-    expect(host, "the job runs already, and is served at tcp:127.0.0.1:");
-    expect(host, "this host joins the running ranks of another host");
-    return host;
-  }
-  // The ranks of the first one were not started again, and the result is the undisturbed one.
-  static void expect_survived(const Program& host, const Program& joined) {
-    const ProgramEnd end = end_of(host);
-    EXPECT_FALSE(has(end.err, "the ranks start: ")) << "no rank was started again: " << end.err;
-    expect_undisturbed({end, end_of(joined)});
-  }
-  static bool wait_for_two(const Program& host, const std::string& text) {
-    while (host->err().find(text) == host->err().rfind(text)) {
-      if (!host->wait_for_more(soon())) return false;
-    }
-    return true;
-  }
-  const std::string port_ = bound_socket().second;
-};
 
 TEST_F(SurvivingHosts, ReplaceALostRankByThemselves) {
   for (const std::string rank : {"1", "2"}) {  // of the host that serves the store, and of the other one

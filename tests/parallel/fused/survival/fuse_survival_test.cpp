@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "lockstep/optim/sgd.h"
-#include "tests/parallel/fused/surviving_rank.h"
+#include "tests/parallel/fused/survival/surviving_rank.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/parallel/fused/surviving_rank.h"
+#include "tests/parallel/fused/survival/surviving_rank.h"
 
 namespace lockstep {
 namespace {
