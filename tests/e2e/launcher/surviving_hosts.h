@@ -28,11 +28,11 @@ inline std::string bits_of(const std::vector<ProgramEnd>& ends) {
 
 class SurvivingHosts : public ::testing::Test {
  protected:
-  // Hosts whose number is given. `events` are arguments of elastic_rank.
-  Program fixed(int node, const Words& more, const Words& events) const {
+  // Hosts whose number is given. `events` are arguments of elastic_rank; if the first one is fuse, updates are fused.
+  Program fixed(int node, const Words& more, const Words& events, const Changes& variables = {}) const {
     Words flags{"--nnodes=2", "--node-rank=" + std::to_string(node), "--master-port=" + port_};
     flags.insert(flags.end(), more.begin(), more.end());
-    return start(flags, events);
+    return start(flags, events, variables);
   }
   // Hosts that may come and go.
   Program elastic(const std::string& nnodes, const Words& events, const Words& more = {}) const {
@@ -41,10 +41,14 @@ class SurvivingHosts : public ::testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     return start(flags, events);
   }
-  static Program start(const Words& flags, const Words& events) {
-    Words program{kBin + "/elastic_rank", kSteps};
-    program.insert(program.end(), events.begin(), events.end());
-    return std::make_unique<RunningProgram>(launch(flags, program), Changes{{"OMP_NUM_THREADS", "1"}});
+  static Program start(const Words& flags, const Words& events, Changes variables = {}) {
+    Words program{kBin + "/elastic_rank"};
+    const bool fuses = events.front() == "fuse";
+    if (fuses) program.push_back("fuse");
+    program.push_back(kSteps);
+    program.insert(program.end(), events.begin() + (fuses ? 1 : 0), events.end());
+    variables["OMP_NUM_THREADS"] = "1";
+    return std::make_unique<RunningProgram>(launch(flags, program), variables);
   }
   static void expect(const Program& host, const std::string& text) {
     EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();

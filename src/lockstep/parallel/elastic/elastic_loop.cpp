@@ -117,17 +117,15 @@ class ElasticSteps::Progress {
       has_regrouped_ = true;
       return group_->group();
     };
-    ranks.meet = [this] {
-      meet();
-      is_made_ = true;
-    };
+    ranks.meet = [this](InterruptedUpdate* update) { return is_made_ = meet(update); };
     rescue_.emplace(optimizer, std::move(ranks), RescueMemory{JobMemoryMap::of_rank(), false});
   }
 
-  void meet() {
-    if (met_in_ == group_->number()) return;
-    group_->group()->barrier();
+  bool meet(InterruptedUpdate* update = nullptr) {
+    if (met_in_ == group_->number()) return false;
+    const bool is_finished = meet_after_loss(*group_->group(), update);
     met_in_ = group_->number();
+    return is_finished;
   }
 
   // The ranks must agree on it.

@@ -153,6 +153,7 @@ StepResult FusedUpdate::run_update() {
   FusedMemory& memory = *parts_->memory;
   StepResult result;
   double factor = options.gradient_factor;
+  if (recovery_) share_sums();
   if (options.max_norm != 0) {
     result.norm = std::abs(factor) * global_norm();
     factor *= clip_factor(result.norm, options.max_norm);
@@ -167,7 +168,9 @@ StepResult FusedUpdate::run_update() {
     memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
-    if (recovery_ && options.max_norm == 0) complete_sums();  // else the norm has needed them
+    // Whoever finishes the update for a lost rank needs all sums. If there is a norm, all ranks have them: it needs
+    // them.
+    if (recovery_ && options.max_norm == 0 && communicator_->world_size() > 1) communicator_->barrier();
     const UpdateNote note{factor, result.norm, agreement_.contributed()};
     if (recovery_) recovery_->decide(note);
     update_buckets(factor, options.zero_grad);

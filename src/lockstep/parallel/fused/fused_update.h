@@ -23,7 +23,10 @@
 #include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
+#include "lockstep/parallel/fused/recovery/host_copy.h"
+#include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/parallel/fused/recovery/recoverable_update.h"
+#include "lockstep/parallel/fused/recovery/sum_exchange.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/fused/update_agreement.h"
 #include "lockstep/parallel/fused/update_plan.h"
@@ -128,10 +131,14 @@ class FusedUpdate final : public StepDelegate {
   StepResult run_update();
   // fused_update_recovery.cpp
   void open_memory();
+  void copy_counts();
+  void fill(const at::Tensor& memory);
   void make_recoverable(std::vector<FusedSegment>& segments);
   void begin_recoverable();
+  void check_hosts();
+  bool may_publish_copies() const;
   void leave_memory(bool group_has_ended);
-  void complete_sums();
+  void share_sums();
   bool memory_stays() const { return rescue_ != nullptr && rescue_->memory_stays(); }
   StepResult finish_without_lost(std::exception_ptr failure);
   double run_norm();
@@ -180,9 +187,12 @@ class FusedUpdate final : public StepDelegate {
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;
   UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
+  MemoryHosts hosts_;                            // with `rescue_`
+  std::unique_ptr<HostCopy> host_copy_;          // with `rescue_`
   std::shared_ptr<LastingMemory> lasting_;       // with `rescue_`
   std::shared_ptr<SharedState> state_;           // with `rescue_`
   std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
+  std::unique_ptr<SumExchange> sum_exchange_;    // with `rescue_`, between hosts
   UpdateAgreement agreement_;
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with virtual shards, in the order of the call

@@ -1,50 +1,117 @@
 // FusedUpdate: how it survives lost ranks.
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
+#include "lockstep/base/log.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
 
 namespace lockstep {
+namespace {
+
+/// The update of a step in which a rank is lost.
+class UpdateOfStep final : public InterruptedUpdate {
+ public:
+  UpdateOfStep(RecoverableUpdate& update, const Communicator& survivors) : update_(update), survivors_(survivors) {}
+  std::uint64_t number() const override { return update_.next_number(); }
+  std::optional<UpdateNote> note() override { return update_.decision(); }
+  void take(const UpdateNote& note) override { update_.decide(note); }
+  void finish() override { update_.finish(survivors_); }
+
+ private:
+  RecoverableUpdate& update_;
+  const Communicator& survivors_;
+};
+
+}  // namespace
 
 // Gradients, their sums and weights lie in memory that outlives the ranks.
 void FusedUpdate::open_memory() {
   Communicator& ranks = *communicator_;
   const bool is_there = rescue_->adopts();
+  hosts_ = MemoryHosts::of(ranks, rescue_->memory().get());
+  host_copy_ = std::make_unique<HostCopy>(hosts_, is_there ? rescue_->adopted_hosts() : std::vector<bool>(), ranks);
   const auto shape = LastingMemory::shape_of(buckets_, gradients_, shards_->plan().tree().shards(), ranks.world_size());
   const auto lanes = RecoverableUpdate::lanes_for(buckets_, shape.parameters, ranks);
   const auto earlier = rescue_->state() != nullptr ? rescue_->state()->memory() : nullptr;
-  lasting_ = LastingMemory::open(rescue_->memory(), shape, lanes, is_there, earlier, ranks);
-  state_ = std::make_shared<SharedState>(*optimizer_, buckets_, gradients_, lasting_, is_there);
+  lasting_ =
+      LastingMemory::open(rescue_->memory(), shape, lanes, is_there && host_copy_->is_here(), earlier, hosts_, ranks);
+  copy_counts();
+  state_ = std::make_shared<SharedState>(*optimizer_, buckets_, gradients_, lasting_, hosts_.count(), is_there);
   rescue_->hold(state_);
-  lasting_->reserve_gradients(ranks);
+  lasting_->reserve_gradients(hosts_, ranks);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     FusedBucket& bucket = buckets_[b];
-    gradients_.lend(bucket.index, lasting_->gradients(ranks.rank(), b), /*is_cleared=*/false);
+    gradients_.lend(bucket.index, lasting_->gradients(hosts_.place(), b), /*is_cleared=*/false);
     bucket.gradients = gradients_[bucket.index].memory;
-    for (int rank = 0; rank < ranks.world_size(); ++rank) {
+    for (int rank = 0; rank < ranks.world_size() && hosts_.count() == 1; ++rank) {
       bucket.gradients_of.push_back(lasting_->gradients(rank, b).data_ptr());
     }
     const std::int64_t numel = lasting_->numel(b, ranks.world_size());
     bucket.weights = lasting_->weights(b).narrow(0, 0, numel);
     bucket.sums = lasting_->sums(b).narrow(0, 0, numel);
-    if (is_there) continue;
-    lasting_->reserve_part(bucket.weights, ranks);
-    lasting_->reserve_part(bucket.sums, ranks);
+    fill(lasting_->weights(b));
+    if (!is_there || host_copy_->any_lacks()) lasting_->reserve_part(lasting_->sums(b), hosts_, ranks);
   }
 }
 
+// What the state of hosts that have joined needs to know first.
+void FusedUpdate::copy_counts() {
+  if (!host_copy_->any_lacks()) return;
+  MemoryHeader& header = lasting_->header();
+  const auto number = host_copy_->is_here() ? static_cast<std::int64_t>(header.number.load()) : 0;
+  const at::Tensor newest = at::tensor({number}, at::TensorOptions().dtype(at::kLong));
+  communicator_->all_reduce(newest, ReduceOp::Max);
+  const auto counted = static_cast<std::uint64_t>(*newest.data_ptr<std::int64_t>());
+  if (!host_copy_->is_here() && hosts_.place() == 0) header.number.store(counted);
+  host_copy_->copy(lasting_->counts(counted));
+}
+
+// Weights, or state.
+void FusedUpdate::fill(const at::Tensor& memory) {
+  if (rescue_->adopts() && !host_copy_->any_lacks()) return;
+  lasting_->reserve_part(memory, hosts_, *communicator_);
+  if (host_copy_->any_lacks()) host_copy_->copy(memory);
+}
+
 void FusedUpdate::make_recoverable(std::vector<FusedSegment>& segments) {
-  for (std::size_t b = 0; b < segments.size(); ++b) state_->take(segments[b], b, *communicator_);
+  for (std::size_t b = 0; b < segments.size(); ++b) {
+    state_->take(segments[b], b, communicator_->world_size(), [this](const at::Tensor& memory) { fill(memory); });
+  }
+}
+
+// Hosts differ only if something else than an update has written there.
+void FusedUpdate::check_hosts() {
+  if (hosts_.count() == 1) return;
+  const auto number = static_cast<std::int64_t>(lasting_->header().number.load());
+  at::Tensor extremes = at::tensor({number, -number}, at::TensorOptions().dtype(at::kLong));
+  communicator_->all_reduce(extremes, ReduceOp::Max);
+  const auto* const values = extremes.data_ptr<std::int64_t>();
+  if (values[0] == -values[1]) return;
+  throw_caused(
+      Error(fmt::format("one host has weights after {} updates, and another one after {}", -values[1], values[0]),
+            communicator_->membership().where() + ", memory that outlives the ranks",
+            "this is a fault of the library; resume from the last checkpoint"),
+      {FailureCause::Kind::Disagreement, -1});
 }
 
 void FusedUpdate::begin_recoverable() {
   MemoryHeader& header = lasting_->header();
   if (!rescue_->adopts()) state_->write_steps(lasting_->steps(0));
+  check_hosts();
   recovery_ = std::make_unique<RecoverableUpdate>(RecoverableUpdate::Parts{*optimizer_, buckets_, *state_}, lasting_,
-                                                  *communicator_);
+                                                  hosts_, *communicator_);
   recovery_->begin(*communicator_);
+  if (hosts_.count() > 1) sum_exchange_ = std::make_unique<SumExchange>(hosts_, plan_, buckets_, *communicator_);
   state_->is_complete();
   parts_->watch.start_over();  // it may have finished an update
-  // The journal has begun on all ranks, so all have written their part. Rank 0 takes part in each update.
-  if (communicator_->rank() == 0) header.is_whole.store(1);
+  // The journal has begun on all ranks, so all have written their part. The first rank of the host takes part in each
+  // update.
+  if (hosts_.place() != 0) return;
+  if (hosts_.count() > 1) header.can_begin.store(0);  // what a program kept there will be out of date
+  header.is_whole.store(1);
 }
 
 // In a handler of what went wrong in `take_over`. If the group has ended, the next one continues from what is there.
@@ -53,16 +120,33 @@ void FusedUpdate::leave_memory(bool group_has_ended) {
   const bool stays = rescue.adopts() && group_has_ended;
   release(stays);
   if (stays) throw;
-  if (rescue.adopts() && (rescue.state() == nullptr || rescue.may_be_unfinished())) throw;  // no state to leave with
+  const bool has_none =
+      rescue.state() == nullptr || rescue.may_be_unfinished() || !host_copy_ || !host_copy_->is_here();
+  if (rescue.adopts() && has_none) throw;  // no state to leave with
   rescue.take_whole();
   if (group_has_ended) throw;
   rescue.forget_memory();
 }
 
-// Ranks that finish the update for a lost one need its sums.
-void FusedUpdate::complete_sums() {
-  for (std::size_t b = 0; b < buckets_.size(); ++b) parts_->memory->gradients(b);
-  if (communicator_->world_size() > 1) communicator_->barrier();
+// Copies lie in memory of an engine that shares it among all ranks.
+bool FusedUpdate::may_publish_copies() const {
+  if (rescue_ == nullptr || plan_.sources == UpdatePlan::Sources::InPlace) return true;
+  if (communicator_->rank() == 0) {
+    log_info(
+        "fuse: no bf16 copies are published, because the ranks survive others and send each other gradients (engine "
+        "{}): layers cast the weights",
+        communicator_->engine());
+  }
+  return false;
+}
+
+// Every host needs the sums of all gradients: it makes the whole update.
+void FusedUpdate::share_sums() {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    parts_->memory->gradients(b);
+    if (sum_exchange_) sum_exchange_->start(b);
+  }
+  if (sum_exchange_) sum_exchange_->finish();
 }
 
 // If a rank is lost, this rank leaves the group and what is fused, with the weights that all survivors have.
@@ -70,19 +154,19 @@ StepResult FusedUpdate::finish_without_lost(std::exception_ptr failure) {
   StepResult result;
   for (;;) {
     const std::shared_ptr<Communicator> survivors = rescue_->ranks().regroup(failure);
-    if (!recovery_->is_decided()) std::rethrow_exception(failure);
     try {
-      const UpdateNote note = recovery_->finish(*survivors);
-      rescue_->ranks().meet();
+      UpdateOfStep update(*recovery_, *survivors);
+      if (!rescue_->ranks().meet(&update)) break;
+      const UpdateNote note = recovery_->decision().value();
       recovery_->end(note);
       result.norm = note.norm;
-      break;
+      release(memory_stays());
+      return result;
     } catch (...) {
       failure = std::current_exception();
     }
   }
-  release(memory_stays());
-  return result;
+  std::rethrow_exception(failure);
 }
 
 }  // namespace lockstep

@@ -148,7 +148,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(weights), watched, gradients_, buckets_,
                                    *communicator_);
   parts_->gradients = make_gradients(std::move(pool));
-  if (options.compute_dtype == at::ScalarType::BFloat16 && !plan_.shards_weights) {
+  if (options.compute_dtype == at::ScalarType::BFloat16 && !plan_.shards_weights && may_publish_copies()) {
     parts_->copies =
         std::make_unique<PublishedCopies>(plan_, buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
   }
@@ -165,7 +165,8 @@ void FusedUpdate::take_over(const FuseOptions& options) {
 std::vector<FusedSegment> FusedUpdate::make_segments(std::vector<at::Tensor>& watched) {
   std::vector<FusedSegment> segments;
   for (const FusedBucket& bucket : buckets_) {
-    FusedSegment segment{{}, bucket.offsets, bucket.own.begin, bucket.own.end};
+    const Region& part = rescue_ != nullptr ? bucket.filled : bucket.own;  // of the whole update that each host makes
+    FusedSegment segment{{}, bucket.offsets, part.begin, part.end};
     for (const std::size_t i : bucket.parameters) {
       watched[i] = gradients_.parameter(i);
       segment.parameters.push_back(watched[i]);
@@ -212,7 +213,8 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
 void FusedUpdate::share_out(const FuseOptions& options) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
-  plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage, rescue_ != nullptr);
+  plan_ =
+      plan_update(memory, *communicator_, options.share_weights, options.stage, rescue_ != nullptr ? &hosts_ : nullptr);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].own = plan_.region(i, communicator_->rank());
     buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
@@ -233,6 +235,7 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   } catch (const std::exception& error) {
     log_warning("the weights stay in memory that the ranks share: {}", error.what());
   }
+  sum_exchange_.reset();
   recovery_.reset();
   parts_.reset();
 }
@@ -256,7 +259,9 @@ void FusedUpdate::unfuse() {
   guarded([&] {
     FlatOptimizer& optimizer = *optimizer_;
     const NamedParameters names = numbered_parameters(optimizer);
-    const NamedState state = gather_optimizer_state(*communicator_, optimizer, names);
+    // If ranks are survived, each host has the whole of it.
+    const NamedState state =
+        rescue_ != nullptr ? state_->whole(names) : gather_optimizer_state(*communicator_, optimizer, names);
     const std::vector<at::Tensor> averages = parts_->gradients->gather();
     if (parts_->shards) parts_->shards->give_back();
     release();

@@ -1,6 +1,7 @@
 #include "lockstep/parallel/fused/update_plan.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "lockstep/base/log.h"
 #include "lockstep/comm/hierarchical/host_layout.h"
@@ -32,6 +33,12 @@ bool can_share_on_hosts(Communicator& communicator) {
   return engine->has_equal_hosts();
 }
 
+// Sums of gradients that do not lie in memory of the job are the engine's to show.
+bool reads_in_place(const MemoryHosts& outliving, const Communicator& communicator) {
+  const bool shares = communicator.world_size() == 1 || std::strcmp(communicator.engine(), "shm") == 0;
+  return shares && outliving.count() == 1;
+}
+
 void place_on_one_host(UpdatePlan& plan, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) plan.places.push_back({0, rank});
 }
@@ -47,17 +54,27 @@ Region UpdatePlan::filled_part(std::size_t bucket, int rank) const {
   if (shards_weights) return region(bucket, rank);
   const std::int64_t numel = regions[bucket].back().end;
   if (!shares_weights()) return {rank, 0, numel};
-  const std::int64_t share = numel / (static_cast<std::int64_t>(places.size()) / hosts);
-  const std::int64_t begin = share * places[static_cast<std::size_t>(rank)].on_host;
-  return {rank, begin, begin + share};
+  const Place& place = places[static_cast<std::size_t>(rank)];
+  const auto ranks =
+      std::count_if(places.begin(), places.end(), [&](const Place& it) { return it.host == place.host; });
+  const std::int64_t share = (numel + ranks - 1) / ranks;
+  return {rank, std::min(share * place.on_host, numel), std::min(share * (place.on_host + 1), numel)};
 }
 
 UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share, int stage,
-                       bool outlives_group) {
+                       const MemoryHosts* outliving) {
   UpdatePlan plan;
-  plan.outlives_group = outlives_group;
+  plan.outlives_group = outliving != nullptr;
   plan.gives_buckets_back = stage >= 2;
-  if (may_share && (outlives_group || all_shared(gradients, communicator))) {
+  if (outliving != nullptr) {
+    if (reads_in_place(*outliving, communicator)) plan.sources = UpdatePlan::Sources::InPlace;
+    plan.copies = UpdatePlan::Copies::PerHost;
+    plan.hosts = outliving->count();
+    for (int rank = 0; rank < communicator.world_size(); ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      plan.places.push_back({outliving->host_of[index], outliving->place_of[index]});
+    }
+  } else if (may_share && all_shared(gradients, communicator)) {
     if (!plan.gives_buckets_back) plan.sources = UpdatePlan::Sources::InPlace;
     plan.copies = UpdatePlan::Copies::PerHost;
     place_on_one_host(plan, communicator.world_size());

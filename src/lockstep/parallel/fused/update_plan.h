@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/fused/recovery/memory_hosts.h"
 
 namespace lockstep {
 
@@ -35,7 +36,8 @@ struct UpdatePlan {
   bool shards_weights = false;
   /// What it gathers lies once on each host, for all its ranks.
   bool gathers_for_host = false;
-  /// Gradients and the one copy of the weights lie in memory that outlives the group.
+  /// Gradients and each host's copy of the weights lie in memory that outlives the group, and each host makes the whole
+  /// update.
   bool outlives_group = false;
   std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
 
@@ -60,10 +62,11 @@ struct UpdatePlan {
 /// weights of its own, and rank 0 logs why.
 /// @param gradients  the memory of each bucket
 /// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
-/// @param outlives_group  the gradients lie in memory of the host, whatever the engine knows of it
+/// @param outliving  the hosts in whose memory gradients and weights lie, which outlives the group, whatever the engine
+/// knows of it; null: they do not
 /// @param stage  what ranks share out: from 2 on buckets are given back, and from 3 on each rank keeps its weights
 /// alone, unless all ranks have one copy
 UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share, int stage,
-                       bool outlives_group = false);
+                       const MemoryHosts* outliving = nullptr);
 
 }  // namespace lockstep

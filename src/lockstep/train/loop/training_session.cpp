@@ -125,7 +125,7 @@ void TrainingSession::print_advice(const std::string& fused_update) {
   if (!fused_update.empty()) choice_.text += ", fused update with " + fused_update;
   if (args_.survive_lost_ranks) choice_.text += ", survives lost ranks";
   if (args_.survive_lost_ranks && args_.fuse && fused_update.empty()) {
-    choice_.text += " (on this engine the update is therefore not fused)";
+    choice_.text += " (the update is not fused)";
   }
   const bool has_eval = context_.options.eval_dataset != nullptr;
   StartupAdvice advice = startup_advice(args_, parts_.plan, choice_, trainable_numbers(*model_), has_eval);

@@ -68,8 +68,11 @@ class TrainingSession {
   void settle();
   /// Equal on all ranks after they have changed.
   struct Regrouped {
-    bool stays_in_memory = false;  ///< weights and the optimizer's state do, because all ranks share it
-    bool has_new = false;          ///< some rank takes a lost one's place, and has no state yet
+    /// In whose memory weights and the optimizer's state stay, as MemoryHosts counts hosts: those with a rank that
+    /// knows what is there. Others get them from these. Empty if they do not stay.
+    std::vector<bool> hosts_with_state;
+    bool has_new = false;  ///< some rank takes a lost one's place, and has no state yet
+    bool stays_in_memory() const { return !hosts_with_state.empty(); }
   };
   Regrouped look_at_ranks() const;
   bool settle_late(const Standing& standing);
@@ -80,6 +83,7 @@ class TrainingSession {
   // survival/training_session_memory.cpp
   std::string purpose() const;
   std::vector<at::Tensor> untrained() const;
+  bool keeps_places() const;
   void keep_place();
   void keep_outcome(const UpdateTotals& totals);
   /// Whether all ranks have ended before, and left this training in the job's memory. Collective.

@@ -1,8 +1,9 @@
 // How a training continues after its ranks have changed.
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/exact_number.h"
 #include "lockstep/train/survival/survival.h"
@@ -46,16 +48,20 @@ std::unique_ptr<UpdateRescue> TrainingSession::make_rescue() {
     must_settle_ = has_regrouped_ = true;
     return context_.survival->group();
   };
-  ranks.meet = [this] { context_.survival->meet(); };
+  ranks.meet = [this](InterruptedUpdate* update) { return context_.survival->meet(update); };
   return std::make_unique<UpdateRescue>(parts_.updater.optimizer(), std::move(ranks), RescueMemory{job_memory_, true});
 }
 
 std::string TrainingSession::make_engine(bool are_level) {
   engine_ = make_gradient_engine(choice_, args_, model_, context_.group, are_level);
-  const bool survives = rescue_ != nullptr;
-  if (survives && !rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_shards).empty()) return "";
+  if (rescue_) {
+    const std::string refusal = rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_shards);
+    if (!refusal.empty() && args_.fuse && !are_level && context_.rank() == 0) log_warning("fuse: {}", refusal);
+    if (!refusal.empty()) return "";
+  }
   std::string fused = engine_->fuse(parts_.updater.optimizer());
-  if (survives && rescue_->adopts() && fused.empty()) {
+  // Unless memory was short, and this rank has taken copies.
+  if (rescue_ && rescue_->adopts() && fused.empty() && (is_new_ || rescue_->state() != nullptr)) {
     throw Error("the training's state is in memory that ranks share, and this rank cannot fuse the update with it",
                 context_.where(), "resume from the last checkpoint; if this recurs, it is a fault of the library");
   }
@@ -71,7 +77,7 @@ void TrainingSession::settle() {
   has_regrouped_ = false;
   context_.survival->meet();
   const Regrouped ranks = look_at_ranks();
-  const bool stays = ranks.stays_in_memory;
+  const bool stays = ranks.stays_in_memory();
   if (!stays) rescue_->take_whole();
   const Standing standing = context_.survival->compare();
   if (!stays) rescue_->forget_memory();
@@ -81,7 +87,7 @@ void TrainingSession::settle() {
   parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
   restore_buffers();
   choice_ = choose_engine(args_, *model_, context_.group.get());
-  rescue_->adopt(stays);
+  rescue_->adopt(stays, /*may_be_unfinished=*/false, ranks.hosts_with_state);
   make_engine(/*are_level=*/true);
   must_settle_ = false;
   context_.survival->settled(context_);
@@ -93,11 +99,22 @@ void TrainingSession::settle() {
 // Collective.
 TrainingSession::Regrouped TrainingSession::look_at_ranks() const {
   Communicator& group = *context_.survival->group();
-  const bool can = args_.fuse && rescue_->has_memory() && (is_new_ || rescue_->state() != nullptr) &&
-                   rescue_->refusal(group, {}, parts_.plan.has_shards).empty();
-  const at::Tensor all = at::tensor({can ? 1 : 0, is_new_ ? 0 : 1}, at::TensorOptions().dtype(at::kInt));
-  if (group.world_size() > 1) group.all_reduce(all, ReduceOp::Min);
-  return {all.data_ptr<int>()[0] != 0, all.data_ptr<int>()[1] == 0};
+  const MemoryHosts hosts = MemoryHosts::of(group, job_memory_.get());
+  const bool can_fuse = rescue_->refusal(group, {}, parts_.plan.has_shards).empty() && args_.fuse;
+  const bool knows = !is_new_ && rescue_->state() != nullptr && rescue_->has_memory();
+  // Ranks that cannot take part, new ones, and for each host those that know what is there.
+  const at::Tensor counts = at::zeros({2 + hosts.count()}, at::TensorOptions().dtype(at::kInt));
+  int* const values = counts.data_ptr<int>();
+  values[0] = can_fuse && (is_new_ || knows) ? 0 : 1;
+  values[1] = is_new_ ? 1 : 0;
+  values[2 + hosts.host()] = knows ? 1 : 0;
+  if (group.world_size() > 1) group.all_reduce(counts);
+  Regrouped result;
+  result.has_new = values[1] > 0;
+  std::vector<bool>& known = result.hosts_with_state;
+  for (int host = 0; host < hosts.count(); ++host) known.push_back(values[2 + host] > 0);
+  if (values[0] > 0 || std::find(known.begin(), known.end(), true) == known.end()) known.clear();
+  return result;
 }
 
 // Callbacks of the first rank write files.
@@ -141,7 +158,7 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
   if (is_behind) context_.survival->set_position(-1);  // half of a state is of no use, if the source is lost now
   restore_buffers();
   std::vector<at::Tensor> tensors;
-  if (!ranks.stays_in_memory) {
+  if (!ranks.stays_in_memory()) {
     tensors = tensors_of(model_->tensors().parameters);
   } else if (ranks.has_new) {
     tensors = untrained();
@@ -151,7 +168,7 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
     const at::NoGradGuard no_grad;
     broadcast_coalesced(group, tensors, standing.source);
   }
-  if (ranks.stays_in_memory) {
+  if (ranks.stays_in_memory()) {
     broadcast_group_options(group, parts_.updater.optimizer(), standing.source);
   } else {
     broadcast_optimizer(group, parts_.updater.optimizer(), standing.source);

@@ -28,10 +28,11 @@ void Survival::recover(TrainerContext& context, const std::exception_ptr& failur
   take_group(context);
 }
 
-void Survival::meet() {
-  if (met_in_ == group_->number()) return;
-  group_->group()->barrier();
+bool Survival::meet(InterruptedUpdate* update) {
+  if (met_in_ == group_->number()) return false;
+  const bool is_finished = meet_after_loss(*group_->group(), update);
   met_in_ = group_->number();
+  return is_finished;
 }
 
 void Survival::settled(const TrainerContext& context) {

@@ -9,6 +9,7 @@
 
 #include "lockstep/comm/elastic/elastic_group.h"
 #include "lockstep/parallel/elastic/standing.h"
+#include "lockstep/parallel/fused/recovery/update_meeting.h"
 #include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
@@ -29,8 +30,8 @@ class Survival {
   /// Forms the next group after a failure that is being handled. Throws it again if no rank is lost.
   void recover(TrainerContext& context, const std::exception_ptr& failure);
   const std::shared_ptr<Communicator>& group() const { return group_->group(); }
-  /// A barrier that all ranks of the next group pass once, before anything else.
-  void meet();
+  /// meet_after_loss in the present group, once, before anything else.
+  bool meet(InterruptedUpdate* update = nullptr);
   /// The ranks are level again, and continue.
   void settled(const TrainerContext& context);
   /// Lets new ranks in. Collective.

@@ -12,6 +12,7 @@
 #include "lockstep/net/worlds/world_member.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
+#include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/survival.h"
 
@@ -69,9 +70,16 @@ std::vector<at::Tensor> TrainingSession::untrained() const {
   return weights;
 }
 
+// Ranks of several hosts do not continue from their hosts' memories if all of them are lost: each host may have made
+// another number of updates.
+bool TrainingSession::keeps_places() const {
+  if (context_.rank() != 0 || rescue_->state() == nullptr) return false;
+  return rescue_->state()->hosts() == 1;
+}
+
 // By the first rank, before an update.
 void TrainingSession::keep_place() {
-  if (context_.rank() != 0 || rescue_->state() == nullptr) return;
+  if (!keeps_places()) return;
   TrainingMemory::Place place;
   place.text = passed_on(/*has_history=*/false);
   place.position = context_.survival->position();
@@ -83,7 +91,7 @@ void TrainingSession::keep_place() {
 }
 
 void TrainingSession::keep_outcome(const UpdateTotals& totals) {
-  if (context_.rank() != 0 || rescue_->state() == nullptr) return;
+  if (!keeps_places()) return;
   memory_->keep_outcome({totals, stop_signal_, bytes_of(copies_of_buffers())});
 }
 
@@ -94,12 +102,16 @@ bool TrainingSession::finds_place() {
   memory_->set_purpose(broadcast_text(group, decides ? purpose() : ""));
   std::string why_not;
   const bool has_place = memory_->has_place(why_not);
-  if (has_place) why_not = rescue_->refusal(group, {}, parts_.plan.has_shards);
+  const int hosts = MemoryHosts::of(group, job_memory_.get()).count();
+  const std::string refusal = rescue_->refusal(group, {}, parts_.plan.has_shards);
   if (has_place && decides && memory_->place().untrained != digest_of(untrained())) {
     why_not =
         "it does not have the weights that are not trained, and this model has others, as if a checkpoint had "
         "brought them";
   }
+  const bool has_any = has_place || rescue_->has_memory();
+  if (has_any && why_not.empty() && hosts > 1) why_not = "the ranks are on several hosts";
+  if (has_place && !refusal.empty()) why_not = refusal;
   if (!why_not.empty() && context_.rank() == 0) {
     log_warning("the job's memory cannot be used: {}. The training begins at its checkpoint, or at step 0", why_not);
   }

@@ -29,7 +29,7 @@ void expect_survival(const Optimizers& make, const FatalPlace& place, Clip clip 
   for (const bool memory_stays : {true, false}) {
     const UniqueFd job = make_job_memory();
     const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
-      SurvivingRank rank(membership, make, job.get(), {{1}, clip, memory_stays});
+      SurvivingRank rank(membership, make, job.get(), {{{1}}, clip, memory_stays});
       rank.train([&](SurvivingRank& self) {
         if (self.rank() != 1) return;
         die_without_core();
@@ -64,7 +64,7 @@ TEST(FuseSurvival, WhereverGradientsAreClipped) {
 TEST(FuseSurvival, DiesBeforeTheUpdate) {
   const UniqueFd job = make_job_memory();
   const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
-    SurvivingRank rank(membership, make_adam, job.get(), {{1}});
+    SurvivingRank rank(membership, make_adam, job.get(), {{{1}}});
     rank.train([&](SurvivingRank& self) {
       if (self.rank() == 1) ::kill(::getpid(), SIGKILL);
     });
@@ -77,7 +77,7 @@ TEST(FuseSurvival, DiesBeforeTheUpdate) {
 TEST(FuseSurvival, DiesWhileItFinishesForAnother) {
   const UniqueFd job = make_job_memory();
   const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
-    SurvivingRank rank(membership, make_adam, job.get(), {{1, 0}});
+    SurvivingRank rank(membership, make_adam, job.get(), {{{1}, {0}}});
     rank.train([&](SurvivingRank& self) {
       if (self.rank() == 2) return;
       die_without_core();
@@ -100,7 +100,7 @@ TEST(FuseSurvival, StandsStillInTheUpdate) {
   const auto ends = ranks_as_processes(
       3,
       [&](const Membership& membership) {
-        SurvivingRank rank(membership, make_adam, job.get(), {{1}});
+        SurvivingRank rank(membership, make_adam, job.get(), {{{1}}});
         rank.train([&](SurvivingRank& self) {
           if (self.rank() != 1) return;
           ::signal(SIGSEGV, [](int) { ::raise(SIGSTOP); });

@@ -18,6 +18,7 @@
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/parallel/fused/survival/failing_group.h"
 
 namespace lockstep {
 
@@ -78,10 +79,12 @@ inline std::vector<torch::Tensor> undisturbed(const Optimizers& make, Clip clip)
 class SurvivingRank {
  public:
   struct Options {
-    std::vector<int> lost = {};  // in this order
+    std::vector<std::vector<int>> lost = {};  // in this order, and which of them at once
     Clip clip = Clip::InStep;
     bool memory_stays = true;
     bool continues = false;  // with what earlier ranks left in the memory
+    std::string engine = "shm";
+    CallCounters counters = nullptr;  // set: the first group is a FailingGroup
   };
   SurvivingRank(const Membership& membership, Optimizers make, int memory, const Options& options)
       : membership_(membership),
@@ -91,16 +94,22 @@ class SurvivingRank {
         make_(std::move(make)),
         model_(make_linear(kIn, kOut)),
         optimizer_(make_(model_)),
-        group_(make_communicator("shm", membership)),
+        engine_(options.engine),
+        group_(make_communicator(engine_, membership)),
+        failing_(options.counters == nullptr ? nullptr : std::make_shared<FailingGroup>(group_, options.counters)),
         rescue_(*optimizer_,
-                {[this](const std::exception_ptr& failure) { return regroup(failure); }, [this] { meet(); }},
+                {[this](const std::exception_ptr& failure) { return regroup(failure); },
+                 [this](InterruptedUpdate* update) { return meet(update); }},
                 {std::make_shared<JobMemoryMap>(memory), stays_}) {
+    if (failing_) group_ = failing_;
     if (options.continues) rescue_.adopt(true, /*may_be_unfinished=*/true);
   }
 
   const torch::nn::Linear& model() const { return model_; }
   FlatOptimizer& optimizer() { return *optimizer_; }
   int rank() const { return membership_.rank; }
+  const LastingMemory& memory() const { return *rescue_.state()->memory(); }
+  FailingGroup& failing_group() { return *failing_; }
 
   // @param harm  what happens to this rank before the update of kDeadlyStep
   void train(const std::function<void(SurvivingRank&)>& harm) {
@@ -142,37 +151,45 @@ class SurvivingRank {
  private:
   Group regroup(const std::exception_ptr& failure) {
     if (lost_so_far_ == lost_.size()) std::rethrow_exception(failure);
-    const Peer& gone = membership_.peers[static_cast<std::size_t>(lost_[lost_so_far_++])];
-    ::kill(gone.pid, SIGKILL);  // if it stands still
+    for (const int gone : lost_[lost_so_far_++]) {
+      ::kill(membership_.peers[static_cast<std::size_t>(gone)].pid, SIGKILL);  // if it stands still
+    }
+    failing_.reset();
     Membership next = membership_;
     next.peers.clear();
     for (const Peer& peer : membership_.peers) {
       const auto end = lost_.begin() + static_cast<std::ptrdiff_t>(lost_so_far_);
-      if (std::find(lost_.begin(), end, peer.global_rank) != end) continue;
+      const auto is_among = [&](const std::vector<int>& ranks) {
+        return std::find(ranks.begin(), ranks.end(), peer.global_rank) != ranks.end();
+      };
+      if (std::any_of(lost_.begin(), end, is_among)) continue;
       if (peer.global_rank == rank()) next.rank = static_cast<int>(next.peers.size());
       next.peers.push_back(peer);
     }
     next.world_size = static_cast<int>(next.peers.size());
     next.group = "world-" + std::to_string(lost_so_far_);
     next.store = std::make_shared<PrefixStore>(membership_.store, next.group);
-    group_ = next.world_size == 1 ? make_single_communicator(next) : make_communicator("shm", next);
+    group_ = next.world_size == 1 ? make_single_communicator(next) : make_communicator(engine_, next);
     has_changed_ = true;
     return group_;
   }
-  void meet() {
-    if (met_ != lost_so_far_) group_->barrier();
+  bool meet(InterruptedUpdate* update = nullptr) {
+    const bool is_finished = met_ != lost_so_far_ && meet_after_loss(*group_, update);
     met_ = lost_so_far_;
+    return is_finished;
   }
 
   Membership membership_;
-  std::vector<int> lost_;  // in this order
+  std::vector<std::vector<int>> lost_;
   Clip clip_;
   bool stays_;
   std::size_t lost_so_far_ = 0, met_ = 0;
   Optimizers make_;
   torch::nn::Linear model_;
   std::unique_ptr<FlatOptimizer> optimizer_;
+  std::string engine_;
   Group group_;
+  std::shared_ptr<FailingGroup> failing_;
   UpdateRescue rescue_;
   bool has_changed_ = false, was_there_ = false;
   int finished_ = 0;

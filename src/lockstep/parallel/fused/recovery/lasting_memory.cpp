@@ -108,7 +108,8 @@ LastingMemory::LastingMemory(std::shared_ptr<JobMemoryMap> job, Shape shape, con
 
 std::shared_ptr<LastingMemory> LastingMemory::open(std::shared_ptr<JobMemoryMap> job, const Shape& shape,
                                                    const Lanes& lanes, bool is_there,
-                                                   std::shared_ptr<LastingMemory> earlier, Communicator& communicator) {
+                                                   std::shared_ptr<LastingMemory> earlier, const MemoryHosts& hosts,
+                                                   Communicator& communicator) {
   std::shared_ptr<LastingMemory> memory;
   together(communicator, [&] {
     const MemoryHeader& header = job->header();
@@ -124,12 +125,12 @@ std::shared_ptr<LastingMemory> LastingMemory::open(std::shared_ptr<JobMemoryMap>
     }
     if (!memory) memory.reset(new LastingMemory(std::move(job), shape, those));
   });
-  if (!is_there && communicator.rank() == 0) memory->start_over();
-  if (!is_there && communicator.world_size() > 1) communicator.barrier();
+  if (!is_there && hosts.place() == 0) memory->start_over();
+  if (communicator.world_size() > 1) communicator.barrier();
   return memory;
 }
 
-// By one rank. Whatever is killed meanwhile, nobody continues from here until all is written.
+// By one rank of each host. Whatever is killed meanwhile, nobody continues from here until all is written.
 void LastingMemory::start_over() const {
   MemoryHeader& header = this->header();
   header.can_begin.store(0);
@@ -165,10 +166,10 @@ at::Tensor LastingMemory::array(std::size_t bucket, std::size_t index) const {
   return over(main_, offsets_[bucket] + index * room, static_cast<std::int64_t>(room / c10::elementSize(dtype)), dtype);
 }
 
-at::Tensor LastingMemory::gradients(int rank, std::size_t bucket) {
-  std::shared_ptr<shm::Mapping>& slot = slots_[static_cast<std::size_t>(rank)];
+at::Tensor LastingMemory::gradients(int place, std::size_t bucket) {
+  std::shared_ptr<shm::Mapping>& slot = slots_[static_cast<std::size_t>(place)];
   if (!slot) {
-    const std::size_t offset = slots_offset_ + slot_bytes_ * static_cast<std::size_t>(rank);
+    const std::size_t offset = slots_offset_ + slot_bytes_ * static_cast<std::size_t>(place);
     job_->grow(offset + slot_bytes_);
     slot = shm::Mapping::of_file(job_->file(), slot_bytes_, offset);
   }
@@ -183,34 +184,41 @@ std::int64_t* LastingMemory::steps(std::uint64_t number) const {
   return first + (number % 2) * (shape_.parameters + 1);
 }
 
+at::Tensor LastingMemory::counts(std::uint64_t number) const {
+  const auto offset = static_cast<std::size_t>(reinterpret_cast<std::byte*>(steps(number)) - main_->data());
+  return over(main_, offset, static_cast<std::int64_t>(shape_.parameters) + 1, at::kLong);
+}
+
 double& LastingMemory::norm(std::uint64_t number) const {
   static_assert(sizeof(double) == sizeof(std::int64_t));
   return *reinterpret_cast<double*>(steps(number) + shape_.parameters);
 }
 
-void LastingMemory::reserve_part(const at::Tensor& memory, Communicator& communicator) const {
+void LastingMemory::reserve_part(const at::Tensor& memory, const MemoryHosts& hosts, Communicator& communicator) const {
   together(communicator, [&] {
     const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(memory.data_ptr()) - main_->data());
-    const std::size_t share = memory.nbytes() / static_cast<std::size_t>(communicator.world_size());
-    shm::reserve_pages(job_->file(), begin + share * static_cast<std::size_t>(communicator.rank()), share);
+    const auto ranks = static_cast<std::size_t>(hosts.ranks_here());
+    const auto first_of = [&](int place) { return memory.nbytes() * static_cast<std::size_t>(place) / ranks; };
+    const std::size_t first = first_of(hosts.place());
+    shm::reserve_pages(job_->file(), begin + first, first_of(hosts.place() + 1) - first);
   });
 }
 
-void LastingMemory::reserve_gradients(Communicator& communicator) const {
+void LastingMemory::reserve_gradients(const MemoryHosts& hosts, Communicator& communicator) const {
   together(communicator, [&] {
-    const auto rank = static_cast<std::size_t>(communicator.rank());
-    if (header().slots.load() > rank) return;
-    job_->grow(slots_offset_ + slot_bytes_ * (rank + 1));
-    shm::reserve_pages(job_->file(), slots_offset_ + slot_bytes_ * rank, slot_bytes_);
+    const auto place = static_cast<std::size_t>(hosts.place());
+    if (header().slots.load() > place) return;
+    job_->grow(slots_offset_ + slot_bytes_ * (place + 1));
+    shm::reserve_pages(job_->file(), slots_offset_ + slot_bytes_ * place, slot_bytes_);
   });
   // All ranks have pages now, and look for none before the next group.
-  const auto ranks = static_cast<std::uint64_t>(communicator.world_size());
-  if (communicator.rank() == 0 && header().slots.load() < ranks) header().slots.store(ranks);
+  const auto ranks = static_cast<std::uint64_t>(hosts.ranks_here());
+  if (hosts.place() == 0 && header().slots.load() < ranks) header().slots.store(ranks);
 }
 
-void LastingMemory::reserve_journal(Communicator& communicator) const {
+void LastingMemory::reserve_journal(int place, Communicator& communicator) const {
   together(communicator, [&] {
-    const std::size_t begin = journal_offset_ + block_bytes_ * static_cast<std::size_t>(communicator.rank());
+    const std::size_t begin = journal_offset_ + block_bytes_ * static_cast<std::size_t>(place);
     shm::reserve_pages(job_->file(), begin, block_bytes_);
   });
 }

@@ -11,13 +11,14 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/recovery/job_memory_map.h"
+#include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
 
-/// Where weights, optimizer's state, sums of gradients, journal and gradients of a fused update lie in a job's memory.
-/// All of it stays where it is when the ranks change: what depends on their number is behind everything else, or has
-/// room for as many as there may ever be.
+/// Where weights, optimizer's state, sums of gradients, journal and gradients of a fused update lie in a job's memory
+/// of one host. All of it stays where it is when the ranks change: what depends on their number is behind everything
+/// else, or has room for as many as there may ever be.
 class LastingMemory {
  public:
   /// What decides where everything lies. Equal on all ranks, and in every group of them.
@@ -44,12 +45,12 @@ class LastingMemory {
     std::size_t note_bytes = 0;
     std::size_t draft_bytes = 0;
   };
-  /// Maps it on all ranks. Collective. @param is_there  weights and state are there, and are kept; otherwise what is
-  /// there is given up. @param earlier  as this rank has had it mapped; null: it has not
+  /// Maps it on all ranks. Collective. @param is_there  weights and state are there, on this host, and are kept;
+  /// otherwise what is there is given up. @param earlier  as this rank has had it mapped; null: it has not
   /// @throws Error  on every rank, if that fails on some rank, or if what is there has another shape
   static std::shared_ptr<LastingMemory> open(std::shared_ptr<JobMemoryMap> job, const Shape& shape, const Lanes& lanes,
                                              bool is_there, std::shared_ptr<LastingMemory> earlier,
-                                             Communicator& communicator);
+                                             const MemoryHosts& hosts, Communicator& communicator);
 
   MemoryHeader& header() const { return job_->header(); }
   JobMemoryMap& job() const { return *job_; }
@@ -61,20 +62,22 @@ class LastingMemory {
   at::Tensor weights(std::size_t bucket) const { return array(bucket, 0); }
   at::Tensor sums(std::size_t bucket) const { return array(bucket, 1); }
   at::Tensor state(std::size_t bucket, std::size_t buffer) const { return array(bucket, 2 + buffer); }
-  /// The gradients of the rank of this number, with their tail. Not collective.
-  at::Tensor gradients(int rank, std::size_t bucket);
+  /// The gradients of the rank at this place of the host, with their tail. Not collective.
+  at::Tensor gradients(int place, std::size_t bucket);
   /// By parameter: how often it was updated, after `number` updates in all.
   std::int64_t* steps(std::uint64_t number) const;
+  /// All of it, and the norm of that update.
+  at::Tensor counts(std::uint64_t number) const;
   /// The norm of the gradients of update `number`.
   double& norm(std::uint64_t number) const;
   std::byte* journal() const { return main_->data() + journal_offset_; }
   std::size_t journal_block_bytes() const { return block_bytes_; }
 
-  /// Collective: lets a part of the memory have pages, on each rank its own. @throws Error  on every rank, if memory is
-  /// short on some rank
-  void reserve_part(const at::Tensor& memory, Communicator& communicator) const;
-  void reserve_gradients(Communicator& communicator) const;
-  void reserve_journal(Communicator& communicator) const;
+  /// Collective: lets a part of the memory have pages, each rank of a host its own part. @throws Error  on every rank,
+  /// if memory is short on some rank
+  void reserve_part(const at::Tensor& memory, const MemoryHosts& hosts, Communicator& communicator) const;
+  void reserve_gradients(const MemoryHosts& hosts, Communicator& communicator) const;
+  void reserve_journal(int place, Communicator& communicator) const;
 
  private:
   LastingMemory(std::shared_ptr<JobMemoryMap> job, Shape shape, const Lanes& lanes);
@@ -92,7 +95,7 @@ class LastingMemory {
   std::size_t slot_bytes_ = 0;
   std::vector<std::size_t> in_slot_;  // by bucket: offset of its gradients
   std::shared_ptr<shm::Mapping> main_;
-  std::vector<std::shared_ptr<shm::Mapping>> slots_;  // by rank, once asked for
+  std::vector<std::shared_ptr<shm::Mapping>> slots_;  // by place on the host, once asked for
 };
 
 }  // namespace lockstep

@@ -82,33 +82,41 @@ LastingMemory::Lanes RecoverableUpdate::lanes_for(const std::vector<FusedBucket>
 }
 
 RecoverableUpdate::RecoverableUpdate(const Parts& parts, std::shared_ptr<LastingMemory> memory,
-                                     const Communicator& communicator)
+                                     const MemoryHosts& hosts, const Communicator& communicator)
     : parts_(parts),
       memory_(std::move(memory)),
-      peers_(communicator.membership().peers),
-      rank_(communicator.rank()),
-      crew_(crew_of(rank_, communicator.world_size())),
-      number_(memory_->header().number.load()) {}
+      place_(hosts.place()),
+      ranks_here_(hosts.ranks_here()),
+      crew_(crew_of(place_, ranks_here_)),
+      number_(memory_->header().number.load()) {
+  const std::vector<Peer>& all = communicator.membership().peers;
+  for (const int rank : hosts.here()) peers_.push_back(all[static_cast<std::size_t>(rank)]);
+}
 
-RecoverableUpdate::Crew RecoverableUpdate::crew_of(int rank, int world_size) const {
-  Crew crew{UpdateJournal(memory_, rank, world_size), {}};
-  for (int each = 0; each < world_size; ++each) {
+RecoverableUpdate::Crew RecoverableUpdate::crew_of(int place, int ranks) const {
+  Crew crew{UpdateJournal(memory_, place, ranks), {}};
+  for (int each = 0; each < ranks; ++each) {
     crew.lanes.emplace_back();
-    for (int lane = 0; lane < memory_->lanes(); ++lane) crew.lanes.back().push_back(cut_lane(each, lane, world_size));
+    for (int lane = 0; lane < memory_->lanes(); ++lane) crew.lanes.back().push_back(cut_lane(each, lane, ranks));
   }
   return crew;
 }
 
-RecoverableUpdate::Lane RecoverableUpdate::cut_lane(int rank, int lane, int world_size) const {
+// The last one may end behind the bucket. There is room for that.
+Region RecoverableUpdate::part_of(std::size_t bucket, int place, int ranks) const {
+  const std::int64_t share = memory_->numel(bucket, ranks) / ranks;
+  return {place, share * place, share * (place + 1)};
+}
+
+RecoverableUpdate::Lane RecoverableUpdate::cut_lane(int place, int lane, int ranks) const {
   Lane result;
   for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
-    const std::int64_t share = memory_->numel(b, world_size) / world_size;
-    const std::int64_t first = share * rank;
-    const std::int64_t chunks = (share + kChunkElements - 1) / kChunkElements;
+    const Region part = part_of(b, place, ranks);
+    const std::int64_t chunks = (part.end - part.begin + kChunkElements - 1) / kChunkElements;
     const std::int64_t last = chunks * (lane + 1) / memory_->lanes();
     for (std::int64_t k = chunks * lane / memory_->lanes(); k < last; ++k) {
-      const std::int64_t begin = first + k * kChunkElements;
-      result.chunks.push_back({b, begin, std::min(begin + kChunkElements, first + share)});
+      const std::int64_t begin = part.begin + k * kChunkElements;
+      result.chunks.push_back({b, begin, std::min(begin + kChunkElements, part.end)});
     }
     result.until.push_back(result.chunks.size());
   }
@@ -119,27 +127,27 @@ RecoverableUpdate::Lane RecoverableUpdate::cut_lane(int rank, int lane, int worl
 void RecoverableUpdate::begin(Communicator& communicator) {
   const at::NoGradGuard no_grad;
   const auto ranks = static_cast<int>(memory_->header().journal.load());
+  std::optional<UpdateNote> decided;
   if (ranks > 0 && ranks <= memory_->shape().most_ranks) {
     Crew before = crew_of(-1, ranks);
-    const std::optional<UpdateNote> decided = before.journal.decision(number_ + 1);
-    for (int rank = rank_; decided && rank < ranks; rank += communicator.world_size()) {
-      finish_rank(before, rank, *decided);
-    }
-    if (communicator.world_size() > 1) communicator.barrier();
-    if (decided) end(*decided);
+    decided = before.journal.decision(number_ + 1);
+    for (int place = place_; decided && place < ranks; place += ranks_here_) finish_rank(before, place, *decided);
   }
+  if (communicator.world_size() > 1) communicator.barrier();
+  if (decided) end(*decided);
   crew_.journal.begin(communicator);
 }
 
-void RecoverableUpdate::run_lane(Crew& crew, int rank, int lane, std::size_t bucket, SegmentUpdate update) {
-  const Lane& chunks = crew.lanes[static_cast<std::size_t>(rank)][static_cast<std::size_t>(lane)];
-  crew.journal.run(rank, lane, number_ + 1, chunks.until[bucket],
-                   LaneChunks{*this, chunks, crew.journal.draft(rank, lane), update});
+void RecoverableUpdate::run_lane(Crew& crew, int place, int lane, std::size_t bucket, SegmentUpdate update) {
+  const Lane& chunks = crew.lanes[static_cast<std::size_t>(place)][static_cast<std::size_t>(lane)];
+  crew.journal.run(place, lane, number_ + 1, chunks.until[bucket],
+                   LaneChunks{*this, chunks, crew.journal.draft(place, lane), update});
 }
 
 void RecoverableUpdate::update_own(std::size_t bucket, const SegmentUpdate& update) {
   parallel_over(memory_->lanes(), 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t lane = first; lane < last; ++lane) run_lane(crew_, rank_, static_cast<int>(lane), bucket, update);
+    for (std::int64_t lane = first; lane < last; ++lane)
+      run_lane(crew_, place_, static_cast<int>(lane), bucket, update);
   });
 }
 
@@ -164,42 +172,41 @@ std::vector<bool> RecoverableUpdate::skipped(std::size_t bucket, const std::vect
   return result;
 }
 
-UpdateNote RecoverableUpdate::finish(const Communicator& survivors) {
+void RecoverableUpdate::finish(const Communicator& survivors) {
   const at::NoGradGuard no_grad;
-  const UpdateNote note = crew_.journal.decision(number_ + 1).value();
+  const UpdateNote note = decision().value();
   std::vector<int> alive;
   std::vector<int> lost;
-  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+  for (int place = 0; place < ranks_here_; ++place) {
     const auto& now = survivors.membership().peers;
     const bool is_alive = std::any_of(now.begin(), now.end(), [&](const Peer& peer) {
-      return peer.global_rank == peers_[static_cast<std::size_t>(rank)].global_rank;
+      return peer.global_rank == peers_[static_cast<std::size_t>(place)].global_rank;
     });
-    (is_alive ? alive : lost).push_back(rank);
+    (is_alive ? alive : lost).push_back(place);
   }
-  finish_rank(crew_, rank_, note);
+  finish_rank(crew_, place_, note);
   for (std::size_t i = 0; i < lost.size(); ++i) {
-    if (alive[i % alive.size()] == rank_) finish_rank(crew_, lost[i], note);
+    if (alive[i % alive.size()] == place_) finish_rank(crew_, lost[i], note);
   }
-  return note;
 }
 
-void RecoverableUpdate::finish_rank(Crew& crew, int rank, const UpdateNote& note) {
+void RecoverableUpdate::finish_rank(Crew& crew, int place, const UpdateNote& note) {
   for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
-    if (!is_done(crew, rank, b)) finish_bucket(crew, rank, b, note);
+    if (!is_done(crew, place, b)) finish_bucket(crew, place, b, note);
   }
 }
 
-bool RecoverableUpdate::is_done(Crew& crew, int rank, std::size_t bucket) const {
-  const std::vector<Lane>& lanes = crew.lanes[static_cast<std::size_t>(rank)];
+bool RecoverableUpdate::is_done(Crew& crew, int place, std::size_t bucket) const {
+  const std::vector<Lane>& lanes = crew.lanes[static_cast<std::size_t>(place)];
   for (int lane = 0; lane < memory_->lanes(); ++lane) {
     const std::uint64_t until = lanes[static_cast<std::size_t>(lane)].until[bucket];
-    if (!crew.journal.is_done(rank, lane, number_ + 1, until)) return false;
+    if (!crew.journal.is_done(place, lane, number_ + 1, until)) return false;
   }
   return true;
 }
 
 // The sums are as the ranks left them before the update was decided.
-void RecoverableUpdate::finish_bucket(Crew& crew, int rank, std::size_t bucket, const UpdateNote& note) {
+void RecoverableUpdate::finish_bucket(Crew& crew, int place, std::size_t bucket, const UpdateNote& note) {
   const at::Tensor sums = memory_->sums(bucket);
   void* const source = sums.data_ptr();
   SegmentUpdate update;
@@ -209,7 +216,7 @@ void RecoverableUpdate::finish_bucket(Crew& crew, int rank, std::size_t bucket, 
   update.gradient.factor = note.factor;
   update.weights = update.weights_out = parts_.buckets[bucket].weights.data_ptr();
   update.skip = skipped(bucket, note.contributed);
-  for (int lane = 0; lane < memory_->lanes(); ++lane) run_lane(crew, rank, lane, bucket, update);
+  for (int lane = 0; lane < memory_->lanes(); ++lane) run_lane(crew, place, lane, bucket, update);
 }
 
 }  // namespace lockstep

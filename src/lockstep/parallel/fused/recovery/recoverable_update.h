@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -16,10 +17,12 @@
 namespace lockstep {
 
 /// Fused updates in memory that outlives the ranks of one host, which survivors of lost ranks can finish, or the ranks
-/// that come after all of them: weights, state, sums of gradients and journal are there for all.
+/// that come after all of them: weights, state, sums of gradients and journal are there for all. Each host makes the
+/// whole update.
 ///
-/// Each rank's regions are cut into chunks, and its chunks into lanes, one for each thread that updates. The rules are
-/// those of shm::UpdateLane and shm::UpdateDecision.
+/// The ranks of a host share out the buckets. A rank's parts are cut into chunks, and its chunks into lanes, one for
+/// each thread that updates. The rules are those of shm::UpdateLane and shm::UpdateDecision; those between hosts are
+/// meet_after_loss's.
 class RecoverableUpdate {
  public:
   struct Parts {
@@ -28,7 +31,8 @@ class RecoverableUpdate {
     SharedState& state;
   };
   /// What is given must outlive this object. @param memory  of weights, state and sums
-  RecoverableUpdate(const Parts& parts, std::shared_ptr<LastingMemory> memory, const Communicator& communicator);
+  RecoverableUpdate(const Parts& parts, std::shared_ptr<LastingMemory> memory, const MemoryHosts& hosts,
+                    const Communicator& communicator);
   static LastingMemory::Lanes lanes_for(const std::vector<FusedBucket>& buckets, std::size_t parameters,
                                         Communicator& communicator);
 
@@ -36,20 +40,22 @@ class RecoverableUpdate {
   /// live to finish, and begins this group's journal. Collective.
   void begin(Communicator& communicator);
 
-  /// This rank knows all that the next update needs, and the sums of all ranks are complete. From here on survivors
-  /// finish it.
+  /// This rank knows all that the next update needs, and the sums of all ranks are complete on every host. From here on
+  /// survivors finish it.
   void decide(const UpdateNote& note) { crew_.journal.decide(number_ + 1, note); }
   /// Updates this rank's part of a bucket, in the order of the list. @param update  without a range
   void update_own(std::size_t bucket, const SegmentUpdate& update);
   /// The update is finished on all ranks.
   void end(const UpdateNote& note);
 
-  /// Whether the next update is decided. For survivors, when all others have ended or left the update; so are those
-  /// that follow.
-  bool is_decided() { return crew_.journal.decision(number_ + 1).has_value(); }
-  /// Does this rank's part of what is left of the decided update, and lost ranks' parts, which survivors deal out. All
-  /// is done when all survivors have done so. Then call `end`. @param survivors  a group without the lost ranks
-  UpdateNote finish(const Communicator& survivors);
+  std::uint64_t next_number() const { return number_ + 1; }
+  /// What this host's ranks have noted of the next update; nothing if it is not decided here. For survivors, when all
+  /// others have ended or left the update; so is `finish`.
+  std::optional<UpdateNote> decision() { return crew_.journal.decision(number_ + 1); }
+  /// Does this rank's part of what is left of the decided update, and lost ranks' parts, which this host's survivors
+  /// deal out. All is done when all survivors have done so. Then call `end`. @param survivors  a group without the lost
+  /// ranks
+  void finish(const Communicator& survivors);
 
  private:
   struct Chunk {
@@ -61,25 +67,27 @@ class RecoverableUpdate {
     std::vector<Chunk> chunks;
     std::vector<std::uint64_t> until;  // by bucket: chunks of it and of those before it
   };
-  /// The ranks of one group.
+  /// The ranks of one group on this host. They are counted by their places there.
   struct Crew {
     UpdateJournal journal;
-    std::vector<std::vector<Lane>> lanes;  // by rank
+    std::vector<std::vector<Lane>> lanes;  // by place
   };
   struct LaneChunks;
 
-  Crew crew_of(int rank, int world_size) const;
-  Lane cut_lane(int rank, int lane, int world_size) const;
-  void run_lane(Crew& crew, int rank, int lane, std::size_t bucket, SegmentUpdate update);
-  bool is_done(Crew& crew, int rank, std::size_t bucket) const;
-  void finish_rank(Crew& crew, int rank, const UpdateNote& note);
-  void finish_bucket(Crew& crew, int rank, std::size_t bucket, const UpdateNote& note);
+  Crew crew_of(int place, int ranks) const;
+  Region part_of(std::size_t bucket, int place, int ranks) const;
+  Lane cut_lane(int place, int lane, int ranks) const;
+  void run_lane(Crew& crew, int place, int lane, std::size_t bucket, SegmentUpdate update);
+  bool is_done(Crew& crew, int place, std::size_t bucket) const;
+  void finish_rank(Crew& crew, int place, const UpdateNote& note);
+  void finish_bucket(Crew& crew, int place, std::size_t bucket, const UpdateNote& note);
   std::vector<bool> skipped(std::size_t bucket, const std::vector<std::uint8_t>& contributed) const;
 
   Parts parts_;
   std::shared_ptr<LastingMemory> memory_;
-  std::vector<Peer> peers_;  // by rank
-  int rank_;
+  std::vector<Peer> peers_;  // of this host, by place
+  int place_;
+  int ranks_here_;
   Crew crew_;
   std::uint64_t number_;  // of the update that was finished last
 };

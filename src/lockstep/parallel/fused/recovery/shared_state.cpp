@@ -12,8 +12,9 @@
 namespace lockstep {
 
 SharedState::SharedState(const FlatOptimizer& optimizer, const std::vector<FusedBucket>& buckets,
-                         const GradientBuckets& gradients, std::shared_ptr<LastingMemory> memory, bool is_there)
-    : optimizer_(optimizer), memory_(std::move(memory)), is_there_(is_there), buffers_(buckets.size()) {
+                         const GradientBuckets& gradients, std::shared_ptr<LastingMemory> memory, int hosts,
+                         bool is_there)
+    : optimizer_(optimizer), memory_(std::move(memory)), hosts_(hosts), is_there_(is_there), buffers_(buckets.size()) {
   const NamedParameters names = numbered_parameters(optimizer);
   std::unordered_map<const c10::TensorImpl*, std::int64_t> steps;
   if (!is_there_) {
@@ -35,16 +36,18 @@ SharedState::SharedState(const FlatOptimizer& optimizer, const std::vector<Fused
   }
 }
 
-void SharedState::take(FusedSegment& segment, std::size_t bucket, Communicator& communicator) {
-  const std::int64_t numel = memory_->numel(bucket, communicator.world_size());
+void SharedState::take(FusedSegment& segment, std::size_t bucket, int world_size,
+                       std::function<void(const at::Tensor& memory)> fill) {
+  const std::int64_t numel = memory_->numel(bucket, world_size);
   if (is_there_) {
     segment.steps.emplace();
     for (const Place& place : places_[bucket]) segment.steps->push_back(place.step);
   }
-  segment.allocate_state = [this, bucket, &communicator, numel] {
+  segment.allocate_state = [this, bucket, numel, fill = std::move(fill)] {
     std::vector<at::Tensor>& buffers = buffers_[bucket];
-    buffers.push_back(memory_->state(bucket, buffers.size()).narrow(0, 0, numel));
-    if (!is_there_) memory_->reserve_part(buffers.back(), communicator);
+    const at::Tensor room = memory_->state(bucket, buffers.size());
+    fill(room);
+    buffers.push_back(room.narrow(0, 0, numel));
     return buffers.back();
   };
 }

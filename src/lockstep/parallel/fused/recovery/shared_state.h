@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,20 +18,23 @@
 
 namespace lockstep {
 
-/// Weights and optimizer's state of all ranks' elements, in memory that outlives the ranks.
+/// Weights and the whole optimizer's state, in memory of one host that outlives the ranks.
 class SharedState {
  public:
   /// @param optimizer  must outlive this object. @param is_there  the memory has weights and state already; otherwise
   /// each rank has the whole state
   SharedState(const FlatOptimizer& optimizer, const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
-              std::shared_ptr<LastingMemory> memory, bool is_there);
+              std::shared_ptr<LastingMemory> memory, int hosts, bool is_there);
 
-  /// Lets the segment of `bucket`, a place in the list, have its state here. @param communicator  must live until the
-  /// optimizer has its segments
-  void take(FusedSegment& segment, std::size_t bucket, Communicator& communicator);
+  /// Lets the segment of `bucket`, a place in the list, have its state here. @param world_size  of the group
+  /// @param fill  gives memory of a buffer pages and, if it is there on other hosts alone, its content
+  void take(FusedSegment& segment, std::size_t bucket, int world_size,
+            std::function<void(const at::Tensor& memory)> fill);
   /// An update of all parameters but the skipped ones is finished. @param skip  by place in the bucket
   void count(std::size_t bucket, const std::vector<bool>& skip);
   const std::shared_ptr<LastingMemory>& memory() const { return memory_; }
+  /// On how many hosts the ranks are that make these updates.
+  int hosts() const { return hosts_; }
   /// How often each parameter was updated.
   void write_steps(std::int64_t* by_parameter) const;
 
@@ -58,6 +62,7 @@ class SharedState {
 
   const FlatOptimizer& optimizer_;
   std::shared_ptr<LastingMemory> memory_;
+  int hosts_;
   bool is_there_;
   bool are_here_ = false;
   std::optional<NamedState> before_;              // this rank's whole state, until all have written their parts

@@ -31,8 +31,8 @@ void UpdateJournal::begin(Communicator& communicator) {
   bool has_pages = false;
   shm::JournalChange<UpdateJournal, UpdateJournal>(*this, *this).begin([&] {
     if (!std::exchange(has_pages, true)) {
-      memory_->reserve_journal(communicator);  // all ranks have entered it when it returns
-    } else if (world_size_ > 1) {
+      memory_->reserve_journal(rank_, communicator);  // all ranks have entered it when it returns
+    } else if (communicator.world_size() > 1) {
       communicator.barrier();
     }
   });

@@ -20,18 +20,18 @@ struct UpdateNote {
   std::vector<std::uint8_t> contributed;  ///< by parameter: some rank has a gradient
 };
 
-/// The memory of `shm::UpdateLane` and `shm::UpdateDecision`: notes, lanes and drafts of all ranks of a group, which
-/// outlive them.
+/// The memory of `shm::UpdateLane` and `shm::UpdateDecision`: notes, lanes and drafts of a group's ranks of one host,
+/// which outlive them. A rank's number is here its place among them.
 class UpdateJournal {
  public:
-  /// The journal that a group of so many ranks has there. @param rank  of this process; another group's journal is only
-  /// read
+  /// The journal that a group with so many ranks on this host has there. @param rank  of this process; another group's
+  /// journal is only read
   UpdateJournal(std::shared_ptr<LastingMemory> memory, int rank, int world_size);
   static std::size_t note_bytes(std::size_t parameters);
   static std::size_t draft_bytes(std::size_t bytes);
 
-  /// Begins a new one, in place of another group's, whose updates are all finished. Collective. @throws Error  on every
-  /// rank, if memory is short
+  /// Begins a new one, in place of another group's, whose updates are all finished. Collective over all hosts' ranks.
+  /// @throws Error  on every rank, if memory is short
   void begin(Communicator& communicator);
 
   int lanes() const { return memory_->lanes(); }

@@ -1,11 +1,11 @@
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "lockstep/parallel/agreement/optimizer_state.h"
+#include "lockstep/parallel/fused/recovery/memory_hosts.h"
 
 namespace lockstep {
 namespace {
@@ -40,13 +40,20 @@ UpdateRescue* UpdateRescue::of(const FlatOptimizer& optimizer) {
   return found == rescues().by_optimizer.end() ? nullptr : found->second;
 }
 
-std::string UpdateRescue::refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards) const {
-  const bool shares_memory = communicator.world_size() == 1 || std::strcmp(communicator.engine(), "shm") == 0;
-  if (!shares_memory) return "what a lost rank has half updated, others can finish only on its host (engine shm)";
+std::string UpdateRescue::refusal(Communicator& communicator, const FuseOptions& options, bool has_shards) const {
+  const MemoryHosts hosts = MemoryHosts::of(communicator, memory_.job.get());
   if (!options.share_weights || options.stage != 1) {
     return "what a lost rank has half updated, others can finish only if the ranks share their weights (stage 1)";
   }
-  if (!memory_.job) return "the launcher holds no memory that outlives the ranks (LOCKSTEP_MEMORY_FD)";
+  if (!hosts.all_have) {
+    return communicator.membership().on_one_host()
+               ? "the launcher holds no memory that outlives the ranks (LOCKSTEP_MEMORY_FD)"
+               : "the launcher of some host holds no memory that outlives the ranks (LOCKSTEP_MEMORY_FD)";
+  }
+  if (hosts.count() > 1 && !hosts.all_round_alike) {
+    return "the hosts would round the update differently: some ranks have no fused multiply-add (LOCKSTEP_ISA "
+           "baseline)";
+  }
   if (!has_shards) return "without virtual shards others cannot finish what a lost rank has half updated";
   return "";
 }

@@ -5,12 +5,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/recovery/job_memory_map.h"
 #include "lockstep/parallel/fused/recovery/shared_state.h"
+#include "lockstep/parallel/fused/recovery/update_meeting.h"
 
 namespace lockstep {
 
@@ -30,9 +32,9 @@ class UpdateRescue {
   struct Ranks {
     /// Forms the group of those that are left after a failure. @throws  the failure, if no rank is lost
     std::function<std::shared_ptr<Communicator>(const std::exception_ptr& failure)> regroup;
-    /// A barrier of that group, which all its ranks pass once, before anything else: those whose updates were
-    /// interrupted in the step, others before `take_whole`.
-    std::function<void()> meet;
+    /// meet_after_loss in that group, once, before anything else: of those whose updates were interrupted in the step,
+    /// others call it before `take_whole`.
+    std::function<bool(InterruptedUpdate* update)> meet;
   };
   /// @param optimizer  must outlive this object
   UpdateRescue(FlatOptimizer& optimizer, Ranks ranks, RescueMemory memory);
@@ -42,20 +44,24 @@ class UpdateRescue {
 
   /// The optimizer's; null if it has none.
   static UpdateRescue* of(const FlatOptimizer& optimizer);
-  /// Why fused updates of this group could not survive lost ranks; empty if they can.
-  std::string refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards) const;
+  /// Why fused updates of this group could not survive lost ranks; empty if they can. Equal on all ranks. Collective.
+  std::string refusal(Communicator& communicator, const FuseOptions& options, bool has_shards) const;
 
   const Ranks& ranks() const { return ranks_; }
   const std::shared_ptr<JobMemoryMap>& memory() const { return memory_.job; }
   bool memory_stays() const { return memory_.stays; }
   /// Whether weights and state of some training are in the memory. Equal on all ranks that have met.
   bool has_memory() const { return memory_.job && memory_.job->header().is_whole.load() != 0; }
-  /// Whether the next `fuse` takes weights and state that are in the memory, and not this rank's. Equal on all ranks.
+  /// Whether the next `fuse` takes weights and state that are in the memory of hosts, and not this rank's. Equal on all
+  /// ranks.
   /// @param may_be_unfinished  the last update, by ranks that are gone: then nothing else than `fuse` can use it
-  void adopt(bool adopts, bool may_be_unfinished = false) {
+  /// @param hosts  which have them, as MemoryHosts counts them; the others get them from these. Empty: all
+  void adopt(bool adopts, bool may_be_unfinished = false, std::vector<bool> hosts = {}) {
     adopts_ = adopts;
     may_be_unfinished_ = may_be_unfinished;
+    adopted_hosts_ = std::move(hosts);
   }
+  const std::vector<bool>& adopted_hosts() const { return adopted_hosts_; }
   bool may_be_unfinished() const { return may_be_unfinished_; }
   bool adopts() const { return adopts_; }
   /// The memory is of no more use. After all ranks have copied what they need.
@@ -77,6 +83,7 @@ class UpdateRescue {
   RescueMemory memory_;
   bool adopts_ = false;
   bool may_be_unfinished_ = false;
+  std::vector<bool> adopted_hosts_;
   std::shared_ptr<SharedState> state_;
 };
 

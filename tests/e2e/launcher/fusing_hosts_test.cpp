@@ -1,0 +1,69 @@
+// Tests fused updates of lockstep::elastic_loop on several hosts that lose ranks and each other. Each launcher holds a
+// memory of its own, so it is a host, although all of them run on one machine.
+#include <signal.h>
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/processor/instruction_set.h"
+#include "tests/e2e/launcher/surviving_hosts.h"
+
+namespace lockstep {
+namespace {
+
+using FusingHosts = SurvivingHosts;
+
+TEST_F(FusingHosts, FinishAnUpdate) {
+  for (const std::string place : {"writing", "gradients"}) {
+    SCOPED_TRACE(place);
+    const Words events{"fuse", "2", "5", place, "4", "6", "slow"};
+    const Words flags{"--nproc-per-node=2", "--max-restarts=1"};
+    const Program a = fixed(0, flags, events), b = fixed(1, flags, events);
+    expect(b, "killed by SIGKILL (Killed). The others continue with 1 rank on this host");
+    expect(b, "has joined in the place of rank 2: 2 ranks on this host");
+    expect_undisturbed({end_of(a), end_of(b)});
+  }
+}
+
+// The host's memory lives on in its launcher, but its weights do not count any more when a process comes.
+TEST_F(FusingHosts, FinishAnUpdateWithoutTheLastRankOfAHost) {
+  const Words events{"fuse", "1", "40", "writing", "2", "6", "slow"};
+  const Program a = fixed(0, {"--max-restarts=2"}, events), b = fixed(1, {"--max-restarts=2"}, events);
+  expect(b, "No rank is left on this host: the ranks of other hosts continue");
+  expect(b, "has joined in the place of rank 1: 1 ranks on this host");
+  expect_undisturbed({end_of(a), end_of(b)});
+}
+
+TEST_F(FusingHosts, FuseNothingThatTheyWouldRoundDifferently) {
+  if (processor_instruction_set() == InstructionSet::Baseline) GTEST_SKIP() << "no fused multiply-add";
+  const Words events{"fuse", "0", "20", "say"};
+  const Program a = fixed(0, {}, events), b = fixed(1, {}, events, {{"LOCKSTEP_ISA", "baseline"}});
+  expect(a, "not fused: the hosts would round the update differently");
+  end_of(a, 1);
+  end_of(b, 1);
+}
+
+TEST_F(FusingHosts, HostsAreKilledAtAnyMoment) {
+  const Words events{"fuse", "0", "20", "say", "4", "6", "slow"};
+  const Words flags{"--nproc-per-node=2", "--max-restarts=99"};
+  for (unsigned seed = 1; seed <= 2; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program a = elastic("1:2", events, flags);
+    expect(a, "in step 20");
+    Program b = elastic("1:2", events, flags);
+    expect(b, "has joined as rank ");
+    std::mt19937 random(seed);
+    for (int kills = 0; kills < 3; ++kills) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+      b.reset();  // kills it
+      b = elastic("1:2", events, flags);
+      expect(b, "has joined as rank ");
+    }
+    expect_undisturbed({end_of(a), end_of(b)});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
