@@ -20,7 +20,10 @@ for name in ("junit.xml", "ctest.log"):
     (build / "Testing" / name).unlink(missing_ok=True)
 command = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "--timeout", "1800"]
 command += ["--output-junit", build / "Testing" / "junit.xml", "--output-log", build / "Testing" / "ctest.log"]
-status = subprocess.run(command + sys.argv[2:], env={"GTEST_BRIEF": "1", **os.environ}).returncode
+# One more than there are cores: entries that compute count for two (PROCESSORS in CMakeLists.txt), and one that waits
+# fits beside them.
+settings = {"GTEST_BRIEF": "1", "CTEST_PARALLEL_LEVEL": str(len(os.sched_getaffinity(0)) + 1)}
+status = subprocess.run(command + sys.argv[2:], env={**settings, **os.environ}).returncode
 print(flush=True)
 for script in ("list_skips.py", "list_failures.py"):
     status = subprocess.run([sys.executable, tests / script, build]).returncode or status
