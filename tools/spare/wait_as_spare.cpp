@@ -81,9 +81,10 @@ void wait_as_spare() {
   if (number == nullptr) return;
   const int socket = ::atoi(number);
   const char loaded = 1;
+  // A launcher that needed this process before it was loaded has sent the start, and closed its end.
+  ::send(socket, &loaded, 1, MSG_NOSIGNAL);
   lockstep::SpareStart start;
-  const bool told = ::send(socket, &loaded, 1, MSG_NOSIGNAL) == 1 && receive_start(socket, start) &&
-                    receive_environment(socket, start.environment_bytes);
+  const bool told = receive_start(socket, start) && receive_environment(socket, start.environment_bytes);
   if (!told) ::_exit(0);  // the job has ended
   ::close(socket);
 }

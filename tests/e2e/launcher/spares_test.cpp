@@ -1,8 +1,14 @@
 // Tests `lockstep run --warm-spares`: preloaded processes take over when ranks are restarted.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "lockstep/launch/ranks/spare_message.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
@@ -81,6 +87,24 @@ TEST_F(Spares, AreThereAgainForEachRestart) {
   ASSERT_TRUE(run.wait_for("n=3\n", soon()));
   run.send(SIGINT);
   EXPECT_EQ(run.wait(soon()).code, 128 + SIGINT);
+}
+
+// All ranks have failed while it loads: the launcher has sent what it becomes, and closed its end.
+TEST_F(Spares, AreStartedThoughTheyAreNotLoadedYet) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  UniqueFd launcher(ends[0]);
+  const UniqueFd other_end(ends[1]);
+  const std::string environment("STARTED=yes\0", 12);
+  SpareStart start;
+  start.environment_bytes = static_cast<std::uint32_t>(environment.size());
+  ASSERT_EQ(::send(launcher.get(), &start, sizeof(start), 0), static_cast<ssize_t>(sizeof(start)));
+  ASSERT_EQ(::send(launcher.get(), environment.data(), environment.size(), 0), 12);
+  launcher.reset();
+  const ProgramEnd end = run_program({"/usr/bin/env"}, {{kSpareVariable, std::to_string(other_end.get())},
+                                                        {"LD_PRELOAD", kBin + "/" + kSpareLibrary}});
+  EXPECT_EQ(end.code, 0);
+  EXPECT_EQ(end.out, "STARTED=yes\n") << "it has ended, and the others would wait for it";
 }
 
 // The command becomes the program that has LibTorch, and a spare waits there.
