@@ -57,7 +57,7 @@ TEST(Chaos, TheWeightsAreEqualAfterHostsAreLostAndCutOff) {
   if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
   const ProgramEnd end = run_chaos({"--hosts", "2", "--nproc-per-node", "1", "--faults", "4", "--interval", "0.1",
                                     "--kinds", "kill,host,blink,cut", "--seed", "5", "--timeout", "6"},
-                                   "400");
+                                   "200");
   ASSERT_EQ(end.code, 0) << end.out << end.err;
   EXPECT_EQ(value_of("faults", end.out), "4") << end.out;
   EXPECT_EQ(value_of("survived", end.out), "4") << end.out;

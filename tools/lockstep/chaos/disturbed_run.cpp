@@ -107,7 +107,7 @@ class Disturber {
     for (const auto& each : job_.processes()) {
       if (each.host != host) continue;
       hit_.insert(each.pid);
-      given_up_.insert(each.pid);
+      if (is_member(each)) given_up_.insert(each.pid);  // a spare takes a place once the link is up
     }
   }
 
