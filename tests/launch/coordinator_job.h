@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/launch/elastic/coordinator.h"
+#include "tests/launch/message_kinds.h"
 
 namespace lockstep {
 
@@ -16,9 +17,6 @@ namespace lockstep {
 /// and how its ranks stand as soon as it is asked, unless it is silent.
 class CoordinatorJob {
  public:
-  using Report = HostReport::Kind;
-  using Order = HostOrder::Kind;
-
   CoordinatorJob(int min_hosts, int max_hosts, int max_restarts = 0,
                  const std::optional<Coordinator::Takeover>& takeover = std::nullopt)
       : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, rules(), now_, takeover) {

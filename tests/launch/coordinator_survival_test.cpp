@@ -7,8 +7,6 @@ namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
-using Report = CoordinatorJob::Report;
-using Order = CoordinatorJob::Order;
 
 // Hosts "a", "b" and so on, of one rank each, whose ranks survive.
 CoordinatorJob surviving(const std::string& hosts, int max_hosts, int max_restarts = 0) {

@@ -7,8 +7,6 @@ namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
-using Report = CoordinatorJob::Report;
-using Order = CoordinatorJob::Order;
 
 CoordinatorJob taken_over(int hosts, int quorum, int max_restarts = 3) {
   Coordinator::Takeover takeover;

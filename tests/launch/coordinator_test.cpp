@@ -8,8 +8,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Job = CoordinatorJob;
-using Report = CoordinatorJob::Report;
-using Order = CoordinatorJob::Order;
 
 TEST(Coordinator, BeginsAtOnceWithTheMostHosts) {
   Job job(2, 3);

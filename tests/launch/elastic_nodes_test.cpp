@@ -9,14 +9,13 @@
 
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/job_sign.h"
+#include "tests/launch/message_kinds.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::seconds;
-using Report = HostReport::Kind;
-using Order = HostOrder::Kind;
 
 Deadline soon() { return Deadline::after(seconds(60)); }
 

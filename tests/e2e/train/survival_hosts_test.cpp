@@ -19,7 +19,7 @@ constexpr int kHostSteps = 900;  // a host joins meanwhile, also on busy cores
 
 using Host = std::unique_ptr<RunningProgram>;
 
-Words training(const std::string& output, const Words& more) {
+Words survivable_training(const std::string& output, const Words& more) {
   const std::string third = std::to_string(kHostSteps / 3);
   return review_classification(
       output, joined_words({"--virtual-shards", "4", "--per-device-train-batch-size", "2", "--max-length", "16",
@@ -38,7 +38,7 @@ class TrainingOnHosts : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const TemporaryFolder folder;
-    const ProgramEnd end = run({"--nproc-per-node", "2"}, training(folder / "out", {"--fuse", "false"}));
+    const ProgramEnd end = run({"--nproc-per-node", "2"}, survivable_training(folder / "out", {"--fuse", "false"}));
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     undisturbed_ = result_of(folder / "out");
   }
@@ -49,7 +49,8 @@ class TrainingOnHosts : public ::testing::Test {
                       "--rdzv-conf=last_call_timeout=" + last_call,
                       "--nproc-per-node=2",
                       "--max-restarts=9"};
-    return std::make_unique<RunningProgram>(launch(flags, training(folder_ / "out", {"--survive-lost-ranks", "true"})));
+    return std::make_unique<RunningProgram>(
+        launch(flags, survivable_training(folder_ / "out", {"--survive-lost-ranks", "true"})));
   }
   static void expect(const Host& host, const std::string& text) {
     EXPECT_TRUE(host->wait_for(text, Deadline::after(std::chrono::seconds(120)))) << text << " did not come:\n"

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-std::string text_of(const UpdateNote& note) {
+std::string note_text(const UpdateNote& note) {
   std::string text(2 * sizeof(double), '\0');
   std::memcpy(text.data(), &note.factor, sizeof(double));
   std::memcpy(text.data() + sizeof(double), &note.norm, sizeof(double));
@@ -70,7 +70,7 @@ bool meet_after_loss(Communicator& group, InterruptedUpdate* update) {
   const MeetingPlan plan = plan_meeting(gather_reports(group, own));
   if (!plan.any_decided) return false;
   if (plan.source >= 0) {
-    const std::string text = broadcast_text(group, group.rank() == plan.source ? text_of(*note) : "", plan.source);
+    const std::string text = broadcast_text(group, group.rank() == plan.source ? note_text(*note) : "", plan.source);
     if (update != nullptr && !note && own.number == plan.number) {
       update->take(note_of(text));
       own.has_note = true;
