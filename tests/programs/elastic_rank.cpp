@@ -3,9 +3,9 @@
 // With fuse its updates are fused; with twice it asks for a second loop, which elastic_loop refuses.
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
 // (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it has updated). If
-// PLACE is say, it prints "in step STEP" instead; if it is slow, the steps from STEP on take longer while there are
-// fewer than RANK ranks, so that others have time to join. Rank 0 of the end prints the bits of weights and optimizer
-// as a number, and how many ranks there were.
+// PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP on; if it is slow,
+// the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time to join. Rank 0 of
+// the end prints the bits of weights and optimizer as a number, and how many ranks there were.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -38,6 +38,7 @@ struct Death {
   std::string rank;
   std::int64_t step = 0;
   std::string place;
+  bool was_said = false;
 };
 std::vector<Death> deaths;
 
@@ -53,10 +54,11 @@ void maybe_wait(std::int64_t step, int ranks) {
 }
 
 void maybe_say(std::int64_t step) {
-  for (const Death& each : deaths) {
-    if (each.place != "say" || each.step != step || each.rank != std::getenv("RANK")) continue;
+  for (Death& each : deaths) {
+    if (each.place != "say" || each.was_said || step < each.step || each.rank != std::getenv("RANK")) continue;
     std::printf("in step %lld\n", static_cast<long long>(step));
     std::fflush(stdout);
+    each.was_said = true;
   }
 }
 

@@ -121,11 +121,11 @@ TEST_F(SurvivingHosts, KillsAtAnyMoment) {
 // The store is gone with its host: the next host serves another one, in which the ranks that are left meet. The lost
 // host is started again, and joins them.
 TEST_F(SurvivingHosts, GoOnIfTheServingOneIsLost) {
-  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Words events{"0", "20", "say", "1", "0", "say", "2", "6", "slow"};
   const Program a = elastic("1:2", events);
   expect(a, "in step 20");
   const Program b = elastic("1:2", events);
-  expect(b, "has joined as rank 1: ");
+  expect(b, "in step ");  // before, it may not have the training's state
   a->send(SIGKILL);
   expect(b, "serves it from now on, at tcp:127.0.0.1:");
   expect(b, "; the ranks of the other hosts continue");
@@ -150,13 +150,13 @@ TEST_F(SurvivingHosts, GoOnIfOneIsLostInTheFirstSteps) {
 }
 
 TEST_F(SurvivingHosts, GoOnIfOneServingHostAfterTheOtherIsLost) {
-  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Words events{"0", "20", "say", "2", "0", "say", "2", "6", "slow"};
   const Program a = elastic("1:3", events);
   expect(a, "in step 20");
   const Program b = elastic("1:3", events);
   expect(b, "has joined as rank 1: ");
   const Program c = elastic("1:3", events);
-  expect(c, "has joined as rank 2: ");
+  expect(c, "in step ");
   a->send(SIGKILL);
   expect(c, "; the ranks of the other hosts continue");
   b->send(SIGKILL);
