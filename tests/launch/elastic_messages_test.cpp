@@ -1,9 +1,12 @@
 // Messages between launchers: any text is understood, or refused.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <set>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/launch/elastic/messages.h"
 #include "lockstep/launch/nodes/host_entry.h"
 
@@ -110,6 +113,20 @@ TEST(ElasticMessages, WithFractionsAreRefused) {
     EXPECT_THROW(parse_report(R"({"kind":)" + std::string(number) + rest), Error) << number;
     EXPECT_THROW(parse_host_entry(R"({"id":"x","name":"host-x","pid":)" + std::string(number) + "}"), Error) << number;
   }
+}
+
+// So that the fuzzer reaches what is read of each.
+TEST(ElasticMessages, OfEachKindAreASeedOfTheFuzzTarget) {
+  std::set<int> reports, orders;
+  const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/fuzz/seeds/elastic_message";
+  for (const auto& seed : std::filesystem::directory_iterator(folder)) {
+    const std::string name = seed.path().filename(), text = read_file(seed.path());
+    if (name == "lost" || name.rfind("report_", 0) == 0) reports.insert(static_cast<int>(parse_report(text).kind));
+    if (name.rfind("order_", 0) == 0) orders.insert(static_cast<int>(parse_order(text).kind));
+  }
+  for (int kind = 0; kind <= static_cast<int>(HostReport::Kind::Lost); ++kind)
+    EXPECT_EQ(reports.count(kind), 1U) << kind;
+  for (int kind = 0; kind <= static_cast<int>(HostOrder::Kind::End); ++kind) EXPECT_EQ(orders.count(kind), 1U) << kind;
 }
 
 }  // namespace
