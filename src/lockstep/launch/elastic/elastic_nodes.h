@@ -101,7 +101,7 @@ class ElasticNodes : public NodeGroup {
   int restarts_ = 0;
   std::set<int> members_;                    // processes of this host that run, by their numbers
   HostReport::Ranks standing_;               // what else a store that takes over must know of them
-  std::vector<std::string> survival_files_;  // by which those that started together announce that they survive others
+  std::vector<std::string> survival_files_;  // by which the ranks announce that they survive others
   std::optional<World> world_;               // a world that has begun, whose ranks do not start here yet
   std::int64_t generation_ = 0;              // of the newest world that this host is or was in
   std::optional<HostOrder> refusal_;

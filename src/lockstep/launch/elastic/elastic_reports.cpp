@@ -75,14 +75,17 @@ void ElasticNodes::await_survival(std::vector<std::string> files) {
 }
 
 // Ranks announce it by files, which the event loop looks for now and then: what has happened to other hosts may be
-// asked before its next look. Called under the lock.
+// asked before its next look. Ranks that start together all must have announced it; of those that join others, one is
+// enough for the host to have ranks that continue. Called under the lock.
 HostReport::Ranks ElasticNodes::standing_now() {
   const auto is_there = [](const std::string& file) {
     std::error_code ignored;
     return std::filesystem::exists(file, ignored);
   };
-  if (!survival_files_.empty() && std::all_of(survival_files_.begin(), survival_files_.end(), is_there)) {
+  const auto begin = survival_files_.begin(), end = survival_files_.end();
+  if (begin != end && (standing_.bereft ? std::any_of(begin, end, is_there) : std::all_of(begin, end, is_there))) {
     standing_.survive = true;
+    standing_.bereft = false;
   }
   HostReport::Ranks now = standing_;
   now.members.assign(members_.begin(), members_.end());
@@ -102,6 +105,7 @@ void ElasticNodes::report_bereft(const std::string& story) {
   {
     const std::lock_guard lock(mutex_);
     standing_.survive = standing_.bereft = true;
+    survival_files_.clear();  // of ranks that are lost
   }
   report(HostReport::Kind::Bereft, story);
 }
