@@ -41,7 +41,8 @@ TEST_F(JobMemoryOfRank, IsNothingElseOfThatNumber) {
   EXPECT_EQ(found(memory("lockstep-job", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL).get()), -1);
   EXPECT_EQ(found(memory("another", F_SEAL_SHRINK).get()), -1);
   EXPECT_EQ(found(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)).get()), -1);
-  EXPECT_EQ(found(make_job_memory().get()), -1) << "it is closed again";
+  const int closed = make_job_memory().get();
+  EXPECT_EQ(found(closed), -1);
   EXPECT_EQ(found(STDERR_FILENO), -1);
   EXPECT_EQ(found(""), -1);
 }
