@@ -41,7 +41,7 @@ class ElasticNodes : public NodeGroup {
   void mark_lost(int member, const std::string& cause) override;
   void note_success(int member) override;
   void ask_for_member() override;
-  void await_survival(std::vector<std::string> files) override;
+  void await_survival(const std::vector<std::string>& files) override;
   void report_survival() override;
   void report_bereft(const std::string& story) override;
   void report_failure(const RankFailure& failure) override;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
@@ -69,9 +68,9 @@ void ElasticNodes::ask_for_member() {
   notifier_.post([this, report] { push(report); });
 }
 
-void ElasticNodes::await_survival(std::vector<std::string> files) {
+void ElasticNodes::await_survival(const std::vector<std::string>& files) {
   const std::lock_guard lock(mutex_);
-  survival_files_ = std::move(files);
+  survival_files_ = files;
 }
 
 // Ranks announce it by files, which the event loop looks for now and then: what has happened to other hosts may be

@@ -57,7 +57,7 @@ class NodeGroup {
   virtual bool spans_nodes() const { return true; }
   /// The ranks of this node have started. Each of `files` is there once its rank has announced that it survives the
   /// loss of others, which `report_survival` reports a little later.
-  virtual void await_survival(std::vector<std::string> /*files*/) {}
+  virtual void await_survival(const std::vector<std::string>& /*files*/) {}
   /// Reports that the ranks of this node survive the loss of others; or that it has such a rank again.
   virtual void report_survival() = 0;
   /// Reports that the last rank of this node that survives others is lost, and how. It is a failure of the job once no
