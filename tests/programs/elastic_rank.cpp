@@ -7,8 +7,6 @@
 // the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time to join. Rank 0 of
 // the end prints the bits of weights and optimizer as a number, and how many ranks there were.
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
@@ -31,6 +29,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/elastic_loop.h"
+#include "tests/support/memory/die_at_first_write.h"
 
 namespace {
 
@@ -71,15 +70,6 @@ bool dies_at(std::int64_t step, const std::string& place) {
 
 void maybe_die(std::int64_t step, const std::string& place) {
   if (dies_at(step, place)) ::raise(SIGKILL);
-}
-
-// The weights' pages, which the ranks share, cannot be written from now on.
-void die_at_first_write(const at::Tensor& weights) {
-  ::prctl(PR_SET_DUMPABLE, 0);
-  ::signal(SIGSEGV, [](int) { ::raise(SIGKILL); });
-  const auto page = static_cast<std::uintptr_t>(4096);
-  const auto first = reinterpret_cast<std::uintptr_t>(weights.data_ptr()) / page * page;
-  if (::mprotect(reinterpret_cast<void*>(first), page, PROT_READ) != 0) throw std::runtime_error("mprotect failed");
 }
 
 std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
@@ -140,7 +130,7 @@ int run(std::int64_t steps, const std::string& how) {
         torch::nn::functional::cross_entropy(ddp(numbers.to(torch::kFloat)), labels).backward();
       });
       maybe_die(step, "gradients");
-      if (dies_at(step, "writing")) die_at_first_write(model->parameters().front());
+      if (dies_at(step, "writing")) lockstep::die_at_first_write(model->parameters().front());
       optimizer.step();
       ++made;
       maybe_die(step, "update");

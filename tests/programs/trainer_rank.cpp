@@ -13,8 +13,6 @@
 //   throw STEP            a callback throws once STEP updates are done
 // Rank 0 of the end prints the bits of weights and buffers as a number.
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
@@ -32,6 +30,7 @@
 
 #include "lockstep/comm/process_group.h"
 #include "lockstep/train/trainer.h"
+#include "tests/support/memory/die_at_first_write.h"
 
 namespace {
 
@@ -99,15 +98,6 @@ class Rows : public ls::Dataset {
   std::int64_t first_ = static_cast<std::int64_t>(seed_of("data")) * 3;
 };
 
-// The weights' pages, which the ranks share, cannot be written from now on.
-void die_at_first_write(const at::Tensor& weights) {
-  ::prctl(PR_SET_DUMPABLE, 0);
-  ::signal(SIGSEGV, [](int) { ::raise(SIGKILL); });
-  const auto page = static_cast<std::uintptr_t>(4096);
-  const auto first = reinterpret_cast<std::uintptr_t>(weights.data_ptr()) / page * page;
-  if (::mprotect(reinterpret_cast<void*>(first), page, PROT_READ) != 0) throw std::runtime_error("mprotect failed");
-}
-
 class Faults : public ls::TrainerCallback {
  public:
   explicit Faults(std::shared_ptr<Net> net) : net_(std::move(net)) {}
@@ -122,7 +112,7 @@ class Faults : public ls::TrainerCallback {
   }
   void on_pre_optimizer_step(ls::TrainerEvent& event) override {
     maybe_die(event.state.global_step, "gradients");
-    if (dies_at(event.state.global_step, "writing")) die_at_first_write(net_->trained->weight);
+    if (dies_at(event.state.global_step, "writing")) lockstep::die_at_first_write(net_->trained->weight);
   }
   void on_optimizer_step(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "updated"); }
   void on_save(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "saved"); }

@@ -50,16 +50,12 @@ TEST_F(FusingHosts, HostsAreKilledAtAnyMoment) {
   const Words flags{"--nproc-per-node=2", "--max-restarts=99"};
   for (unsigned seed = 1; seed <= 2; ++seed) {
     SCOPED_TRACE(seed);
-    const Program a = elastic("1:2", events, flags);
-    expect(a, "in step 20");
-    Program b = elastic("1:2", events, flags);
-    expect(b, "has joined as rank ");
+    auto [a, b] = host_and_joiner(events, flags);
     std::mt19937 random(seed);
     for (int kills = 0; kills < 3; ++kills) {
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
       b.reset();  // kills it
-      b = elastic("1:2", events, flags);
-      expect(b, "has joined as rank ");
+      b = joiner(events, flags);
     }
     expect_undisturbed({end_of(a), end_of(b)});
   }

@@ -41,6 +41,17 @@ class SurvivingHosts : public ::testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     return start(flags, events);
   }
+  // A host that trains, and one that has joined it. `events` let rank 0 say that it is in step 20.
+  std::pair<Program, Program> host_and_joiner(const Words& events, const Words& flags) const {
+    Program first = elastic("1:2", events, flags);
+    expect(first, "in step 20");
+    return {std::move(first), joiner(events, flags)};
+  }
+  Program joiner(const Words& events, const Words& flags) const {
+    Program host = elastic("1:2", events, flags);
+    expect(host, "has joined as rank ");
+    return host;
+  }
   static Program start(const Words& flags, const Words& events, Changes variables = {}) {
     Words program{kBin + "/elastic_rank"};
     const bool fuses = events.front() == "fuse";
