@@ -24,8 +24,7 @@ namespace lockstep {
 ///              failure uses up a restart; a change of hosts does not. If the ranks of all hosts survive the loss of
 ///              others, they continue instead: a lost host's ranks are lost, and a new host's ranks join them.
 ///   asking     What happened depends on whether the ranks of all hosts survive others by now, and some have not
-///   reported
-///              it: their launchers are asked, and the reports that come meanwhile are taken after the answers.
+///              reported it: their launchers are asked. Reports that come meanwhile are taken after the answers.
 ///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
 ///              host that does not answer is declared lost.
 ///   resuming   The host that served is lost, and this coordinator takes over: it awaits the hosts of the job. If too
