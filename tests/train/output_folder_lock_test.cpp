@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -122,6 +123,18 @@ TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {
   EXPECT_EQ(lock_refusal(folder.path()), "");
   goes.join();
   ::unsetenv("LOCKSTEP_GENERATION");
+}
+
+// The process of a first rank that was lost may end late, under load.
+TEST(OutputFolderLock, WhoTakesALostRanksPlaceWaitsForAnyHolder) {
+  const TemporaryFolder folder;
+  LockHolder holder(folder.path());
+  EXPECT_NE(lock_refusal(folder.path()), "");
+  std::thread ends([&] { holder.let_go(); });
+  EXPECT_TRUE(OutputFolderLock::take_over(folder.path()));
+  ends.join();
+  LockHolder stays(folder.path());
+  EXPECT_THROW(OutputFolderLock::take_over(folder.path(), std::chrono::milliseconds(50)), Error);
 }
 
 TEST(OutputFolderLock, AFileOfAnotherKindIsNoHolder) {

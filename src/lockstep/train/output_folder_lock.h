@@ -18,20 +18,30 @@ namespace lockstep {
 class OutputFolderLock {
  public:
   static constexpr const char* kFile = ".lockstep.lock";
+  static constexpr std::chrono::seconds kPatience{20};
 
   /// Makes the folder if it does not exist. Waits at most `patience` for a process of the same job
   /// (TORCHELASTIC_RUN_ID) or, if a launcher has restarted this rank, for any process, because it may be about to end.
   /// @throws Error  if another process holds the folder: which process, on which host, since when. Or if the folder
   /// cannot be written
   static std::shared_ptr<const OutputFolderLock> take(const std::string& folder,
-                                                      std::chrono::milliseconds patience = std::chrono::seconds(20));
+                                                      std::chrono::milliseconds patience = kPatience);
+
+  /// For a rank that writes in the place of a lost one, whose process may be about to end: waits for any process.
+  /// Otherwise as `take`.
+  static std::shared_ptr<const OutputFolderLock> take_over(const std::string& folder,
+                                                           std::chrono::milliseconds patience = kPatience);
   ~OutputFolderLock();
   OutputFolderLock(const OutputFolderLock&) = delete;
   OutputFolderLock& operator=(const OutputFolderLock&) = delete;
 
  private:
+  enum class Awaited { SameJob, Any };
   OutputFolderLock(std::string path, UniqueFd fd, bool is_held);
-  static std::shared_ptr<OutputFolderLock> lock(const std::string& folder, std::chrono::milliseconds patience);
+  static std::shared_ptr<const OutputFolderLock> own(const std::string& folder, std::chrono::milliseconds patience,
+                                                     Awaited awaited);
+  static std::shared_ptr<OutputFolderLock> lock(const std::string& folder, std::chrono::milliseconds patience,
+                                                Awaited awaited);
 
   std::string path_;
   UniqueFd fd_;

@@ -104,12 +104,18 @@ struct Trainer::Implementation {
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
     const std::string& folder = context.args().output_dir;
-    on_rank_0("taking " + folder, [&] { lock_output_folder(); });
+    const bool was_first = context.rank() == 0;
+    on_rank_0("taking " + folder, [&] {
+      if (!was_first) return take_over_output_folder();
+      if (!output_folder && writes_into_folder()) output_folder = OutputFolderLock::take(folder);
+    });
   }
-  void lock_output_folder() {
-    const std::string& folder = context.args().output_dir;
-    const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
-    if (!may_be_closed && !output_folder) output_folder = OutputFolderLock::take(folder);
+  // From a first rank that was lost.
+  void take_over_output_folder() {
+    if (!output_folder && writes_into_folder()) output_folder = OutputFolderLock::take_over(context.args().output_dir);
+  }
+  bool writes_into_folder() const {
+    return context.args().save_strategy != "no" || ::access(context.args().output_dir.c_str(), W_OK) == 0;
   }
 
   TrainerContext context;
@@ -159,7 +165,7 @@ TrainOutput Trainer::train() {
   } else {
     implementation_->take_output_folder();
   }
-  if (context.survival) context.take_output_folder = [this] { implementation_->lock_output_folder(); };
+  if (context.survival) context.take_output_folder = [this] { implementation_->take_over_output_folder(); };
   if (std::exchange(implementation_->has_trained, true)) implementation_->begin_again();
   return TrainingSession(context).run();
 }
