@@ -131,6 +131,20 @@ TEST(JobMemory, ATrainingThatDoesNotUseItMakesItInvalid) {
   EXPECT_TRUE(has(end.out, "checkpoint-8: step 8")) << end.out;
 }
 
+// An older launcher has none, and some containers close what a program inherits.
+TEST(JobMemory, AProcessThatJoinsWithoutItLetsNobodyFuse) {
+  const TemporaryFolder folder;
+  const std::string steps = "1500";
+  const std::string shell = "[ -z $LOCKSTEP_MEMBER ] || unset LOCKSTEP_MEMORY_FD; exec \"$0\" \"$@\"";
+  const ProgramEnd end =
+      run({"--nproc-per-node=2", "--max-restarts=3"},
+          {"sh", "-c", shell, kBin + "/trainer_rank", folder.path(), steps, "0", "die", "1:6:start", "*", "slow", "2"},
+          {{"OMP_NUM_THREADS", "1"}});
+  expect_bits(end, calm({}, steps));
+  EXPECT_TRUE(has(end.err, "has joined in the place of rank 1")) << end.err;
+  EXPECT_TRUE(has(end.err, "fuse: the launcher holds no memory that outlives the ranks")) << end.err;
+}
+
 // It would fail there again.
 TEST(JobMemory, AnErrorOfTheProgramIsNotContinued) {
   const TemporaryFolder folder;

@@ -64,6 +64,7 @@ class TrainingSession {
   /// Gradients and, where it is possible, a fused update. @return  how it is fused; empty: it is not
   /// @param are_level  all ranks have the same weights and buffers
   std::string make_engine(bool are_level);
+  void tell_refused_fuse(const std::string& refusal);
   std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
   /// Equal on all ranks after they have changed.
@@ -119,6 +120,7 @@ class TrainingSession {
   std::shared_ptr<JobMemoryMap> job_memory_;  // null unless lost ranks are survived
   std::unique_ptr<TrainingMemory> memory_;    // null unless lost ranks are survived
   std::unique_ptr<UpdateRescue> rescue_;      // null unless lost ranks are survived
+  std::string fuse_refusal_;                  // why the present ranks do not fuse; empty: they do, or need not
   std::shared_ptr<GradientEngine> engine_;
   std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
 

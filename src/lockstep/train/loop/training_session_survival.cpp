@@ -56,7 +56,7 @@ std::string TrainingSession::make_engine(bool are_level) {
   engine_ = make_gradient_engine(choice_, args_, model_, context_.group, are_level);
   if (rescue_) {
     const std::string refusal = rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_shards);
-    if (!refusal.empty() && args_.fuse && !are_level && context_.rank() == 0) log_warning("fuse: {}", refusal);
+    tell_refused_fuse(refusal);
     if (!refusal.empty()) return "";
   }
   std::string fused = engine_->fuse(parts_.updater.optimizer());
@@ -68,6 +68,14 @@ std::string TrainingSession::make_engine(bool are_level) {
   WeightShards* const shards = engine_->weight_shards();
   context_.shards = shards == nullptr ? nullptr : std::shared_ptr<WeightShards>(engine_, shards);
   return fused;
+}
+
+// Ranks that come, or go, may change whether the others can fuse. All have the same refusal.
+void TrainingSession::tell_refused_fuse(const std::string& refusal) {
+  const std::string before = std::exchange(fuse_refusal_, args_.fuse ? refusal : "");
+  if (fuse_refusal_ == before || context_.rank() != 0) return;
+  if (fuse_refusal_.empty()) return log_info("fuse: the update is fused from now on");
+  log_warning("fuse: {}; the update is not fused", fuse_refusal_);
 }
 
 // The ranks have changed. Those that are behind get the state of one that is not. Then all of them begin the present
