@@ -98,6 +98,9 @@ TEST(Chaos, ARankThatEndsByItselfIsAFailure) {
       {"--nproc-per-node", "4", "--faults", "1", "--interval", "0.1", "--kinds", "pause", "--no-spares"});
   EXPECT_EQ(end.code, 1) << end.out << end.err;
   EXPECT_NE(end.out.find("ranks that nobody had hit, and that ended: 1"), std::string::npos) << end.out << end.err;
+  const std::filesystem::path logs = value_of("logs", end.out);
+  EXPECT_TRUE(std::filesystem::exists(logs / "training-1/launcher")) << end.out;
+  EXPECT_GT(std::filesystem::remove_all(logs), 0U);
 }
 
 TEST(Chaos, ATrainingThatEndsBeforeAFaultIsTooShort) {

@@ -246,8 +246,10 @@ class Chaos : public Subcommand {
     for (int idle = 0;
          result_.counts.all_faults() < faults_ && result_.counts.failed == 0 && result_.differs.empty();) {
       const int before = result_.counts.all_faults();
+      const int troubles = result_.troubles();
       run_disturbed(job(folder, "disturbed", faults_ - before), random, result_.counts);
       if (result_.counts.failed == 0) compare(written_weights(folder / "disturbed"));
+      if (result_.troubles() > troubles) keep_logs(folder);
       std::filesystem::remove_all(folder / "disturbed");
       std::filesystem::remove_all(folder / "disturbed-logs");
       idle = result_.counts.all_faults() > before ? 0 : idle + 1;
@@ -257,6 +259,14 @@ class Chaos : public Subcommand {
       }
     }
     progress_.show("");
+  }
+
+  // A fault that comes once in a thousand is hard to call back.
+  void keep_logs(const ScratchFolder& folder) {
+    if (!logs_) logs_.emplace("lockstep-chaos-logs");
+    logs_->keep();
+    result_.logs = logs_->path();
+    std::filesystem::rename(folder / "disturbed-logs", *logs_ / fmt::format("training-{}", result_.counts.runs));
   }
 
   void compare(const std::map<std::string, std::string>& found) {
@@ -283,6 +293,7 @@ class Chaos : public Subcommand {
   Words training_;
   double undisturbed_s_ = 0;
   std::optional<NetworkHosts> network_;
+  std::optional<ScratchFolder> logs_;
   ChaosResult result_;
   ProgressLine progress_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 namespace lockstep {
@@ -64,6 +65,7 @@ void print_trouble(const ChaosResult& result) {
     fmt::print("FAILED       ranks that nobody had hit, and that ended: {}\n", counts.unexplained);
   }
   for (const std::string& path : result.differs) fmt::print("FAILED       {} differs\n", path);
+  if (!result.logs.empty()) fmt::print("logs         {}\n", result.logs);
   fmt::print("the last lines of the log:\n{}\n", fmt::join(counts.last_lines, "\n"));
 }
 
@@ -72,6 +74,11 @@ void print_trouble(const ChaosResult& result) {
 std::optional<Fault> fault_of(const std::string& name) {
   const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == name; });
   return found == kKinds.end() ? std::nullopt : std::optional<Fault>(found->second);
+}
+
+int ChaosResult::troubles() const {
+  return counts.failed + counts.restarts + counts.unexplained + static_cast<int>(differs.size()) +
+         std::abs(deaths_of_all(counts) - counts.from_memory);
 }
 
 int print_chaos_report(const ChaosResult& result) {
