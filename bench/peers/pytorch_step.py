@@ -79,7 +79,13 @@ def shard(module, world_size):
     for name, layer in reversed(list(module.named_modules())):
         if name.rsplit(".", 1)[-1].isdigit() and any(True for _ in layer.parameters()):
             fully_shard(layer, mesh=mesh, **how)
-    return fully_shard(module, mesh=mesh, **how)
+    fully_shard(module, mesh=mesh, **how)
+    if any(parameter.is_meta for parameter in module.parameters()):
+        module.to_empty(device="cpu")
+        for part in module.modules():
+            if hasattr(part, "reset_parameters"):
+                part.reset_parameters()
+    return module
 
 
 def has_fused_adam():
@@ -110,7 +116,11 @@ is_distributed = world_size > 1 or arguments.wrapper == "fsdp2"
 if is_distributed:
     dist.init_process_group("gloo")
 held = HeldMemory()
-module = huggingface_model(arguments.model) if arguments.layers == "huggingface" else MODELS[arguments.model]()
+if arguments.layers == "huggingface":
+    module = huggingface_model(arguments.model)
+else:  # fully_shard never needs a whole model in memory, as ours does not
+    with torch.device("meta" if arguments.wrapper == "fsdp2" else "cpu"):
+        module = MODELS[arguments.model]()
 model = module
 if arguments.wrapper == "fsdp2":
     model = shard(module, world_size)
