@@ -8,19 +8,28 @@ bert-tiny, 4 texts of 32 tokens on each rank, AdamW. One rank is killed by SIGKI
 seed chooses, equal for all systems:
 
     lockstep          lockstep run --warm-spares lockstep train --survive-lost-ranks true
-    torchrun          DDP of PyTorch, a checkpoint each step, torchrun --max_restarts
+    torchrun          DDP of PyTorch, a checkpoint each step, torchrun --max_restarts; a store of its own for each
+                      start (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1): in the shared one, a rank of PyTorch 2.15 may read
+                      the address that a dead rank has left, and wait for it in vain
     torchrun, tuned   the same with --monitor_interval 0.1
-    torchft           one replica for each rank, and the lighthouse; a replica that ended is started again at once. Left
-                      out, with the reason, if PYTHON has no torchft (FOLDER: where pip --target has put it)
+    torchft           one replica for each rank, and the lighthouse; a replica that ended is started again at once,
+                      and killed again only after it has joined. FOLDER: where pip --target has put torchft
+
+PYTHON needs torch; for TorchFT, in a place of its own because it may ask for another torch:
+
+    python3 -m venv venv && venv/bin/pip install torch numpy --index-url https://download.pytorch.org/whl/cpu
+    venv/bin/pip install --no-deps --target torchft torchft
+    venv/bin/pip install --target torchft requests protobuf opentelemetry-exporter-otlp-proto-http
 
 pause: the longest time between two steps around a kill. lost: steps that were done, and are done again. A row of the
-table is one system, over all kills that it survived.
+table is one system, over all kills that it survived; a line below it says at which kill it failed, and how.
 """
 import argparse
 import json
 import os
 import pathlib
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -39,6 +48,7 @@ class Job:
 
     def __init__(self, folder, flags):
         self.folder, self.flags, self.processes = pathlib.Path(folder), flags, []
+        self.failures = 0  # ranks that ended, but were not killed
 
     def start(self, words, **variables):
         environment = dict(os.environ, OMP_NUM_THREADS="1", **variables)
@@ -58,10 +68,20 @@ class Job:
     def victim(self, draw):
         return int((self.folder / f"pid.{draw % self.flags.ranks}").read_text(encoding="utf-8"))
 
+    def is_whole(self):
+        """Whether all ranks train, so that the next kill may come."""
+        return True
+
     def keep_going(self):
         """Called often: what a launcher of the system would do."""
         if self.processes[0].poll() is not None:
-            raise RuntimeError("the job ended: " + "\n".join(self.lines("log")[-5:]))
+            raise RuntimeError("the job ended: " + self.last_error())
+
+    def last_error(self):
+        """The last line of the log that names an error."""
+        lines = [line.strip() for line in self.lines("log") if line.strip()]
+        errors = [line for line in lines if re.search(r"\b\w*(Error|Exception)\b", line)]
+        return (errors or lines or ["it wrote no log"])[-1][:200]
 
     def end(self):
         for process in self.processes:
@@ -104,7 +124,7 @@ class Torchrun(Job):
     def begin(self):
         self.start([self.flags.python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
                     str(self.flags.ranks), "--max_restarts", "1000", *self.more, HERE / "peers/pytorch_survival.py",
-                    self.folder, "ddp"])
+                    self.folder, "ddp"], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
 
 
 class TunedTorchrun(Torchrun):
@@ -133,12 +153,15 @@ class TorchFT(Job):
             first[step] = min(when, first.get(step, when))
         return sorted((when, step) for step, when in first.items())
 
+    def is_whole(self):
+        """A replica writes its number once it has done a step together with the others."""
+        return all(self.lines(f"pid.{rank}") == [str(replica.pid)] for rank, replica in enumerate(self.replicas))
+
     def keep_going(self):
         super().keep_going()
         for rank, replica in enumerate(self.replicas):
             if replica.poll() is not None:
-                if replica.returncode != -signal.SIGKILL:
-                    raise RuntimeError("a replica failed: " + "\n".join(self.lines("log")[-5:]))
+                self.failures += replica.returncode != -signal.SIGKILL
                 self.replicas[rank] = self.start_replica(rank)
 
 
@@ -150,7 +173,7 @@ def wait_for(job, is_there):
     while not is_there(job.steps()):
         job.keep_going()
         if time.monotonic() > end:
-            raise RuntimeError(f"no step for {PATIENCE_S} s: " + "\n".join(job.lines("log")[-5:]))
+            raise RuntimeError(f"not going on after {PATIENCE_S} s: " + job.last_error())
         time.sleep(0.01)
     return job.steps()
 
@@ -164,38 +187,53 @@ def around_kill(steps, killed_at):
     return window[at][0] - window[at - 1][0], max(0, reached + 1 - window[at][1])
 
 
-def measure(name, flags):
+def kill_ranks(job, flags, row):
+    """Fills the row; at an exception it holds what was measured before."""
     draws = random.Random(flags.seed)
-    with tempfile.TemporaryDirectory(prefix="survival-") as folder:
-        job = SYSTEMS[name](folder, flags)
-        try:
-            job.begin()
-            first = wait_for(job, lambda steps: len(steps) > 2 * SETTLED)
-            undisturbed = statistics.median(b[0] - a[0] for a, b in zip(first[SETTLED:], first[SETTLED + 1:]))
-            kills = []
-            for _ in range(flags.kills):
-                until = time.monotonic() + 3 + 2 * draws.random()  # spares are loaded, replicas have joined
-                while time.monotonic() < until:
-                    job.keep_going()
-                    time.sleep(0.01)
-                reached = job.steps()[-1][1]
-                victim, killed_at = job.victim(draws.randrange(1000)), time.time()
-                os.kill(victim, signal.SIGKILL)
-                kills.append(around_kill(wait_for(job, lambda steps: steps[-1][1] > reached + SETTLED), killed_at))
-            return undisturbed, kills
-        finally:
-            job.end()
+    job.begin()
+    first = wait_for(job, lambda steps: len(steps) > 2 * SETTLED)
+    row["step_s"] = statistics.median(b[0] - a[0] for a, b in zip(first[SETTLED:], first[SETTLED + 1:]))
+    for _ in range(flags.kills):
+        until = time.monotonic() + 3 + 2 * draws.random()  # spares are loaded
+        while time.monotonic() < until:
+            job.keep_going()
+            time.sleep(0.01)
+        reached = wait_for(job, lambda _: job.is_whole())[-1][1]
+        victim, killed_at = job.victim(draws.randrange(1000)), time.time()
+        row["tried"] += 1
+        os.kill(victim, signal.SIGKILL)
+        row["survived"].append(around_kill(wait_for(job, lambda steps: steps[-1][1] > reached + SETTLED), killed_at))
 
 
 def row_of(name, flags):
-    try:
-        undisturbed, kills = measure(name, flags)
-    except (RuntimeError, OSError) as problem:
-        return {"system": name, "problem": str(problem)}
-    pauses = sorted(pause for pause, _ in kills)
-    return {"system": name, "kills": len(kills), "step_s": undisturbed, "median_s": statistics.median(pauses),
-            "p99_s": pauses[-(-99 * len(pauses) // 100) - 1], "longest_s": pauses[-1],
-            "lost_steps": sum(lost for _, lost in kills) / len(kills)}
+    row = {"system": name, "tried": 0, "survived": []}
+    with tempfile.TemporaryDirectory(prefix="survival-", ignore_cleanup_errors=True) as folder:
+        job = SYSTEMS[name](folder, flags)
+        try:
+            kill_ranks(job, flags, row)
+        except (RuntimeError, OSError) as problem:
+            row["problem"] = f"failed at kill {row['tried']}: {problem}" if row["tried"] else f"left out: {problem}"
+        finally:
+            job.end()
+    row["failures"] = job.failures
+    survived = row.pop("survived")
+    row["kills"] = len(survived)
+    if survived:
+        pauses = sorted(pause for pause, _ in survived)
+        row.update(median_s=statistics.median(pauses), p99_s=pauses[-(-99 * len(pauses) // 100) - 1],
+                   longest_s=pauses[-1], lost_steps=sum(lost for _, lost in survived) / len(survived))
+    return row
+
+
+def print_row(row):
+    name = f"{row['system']:17}"
+    if row["kills"]:
+        print(f"{name} {row['kills']:5} {1e3 * row['step_s']:8.1f} {row['median_s']:16.3f} "
+              f"{row['p99_s']:8.3f} {row['longest_s']:8.3f} {row['lost_steps']:16.2f}")
+    if "problem" in row:
+        print(f"{name} {row['problem']}")
+    if row["failures"]:
+        print(f"{name} {row['failures']} ranks failed that were not killed, and were started again")
 
 
 def main():
@@ -213,13 +251,10 @@ def main():
     if flags.json:
         print(json.dumps(rows, indent=2))
         return 0
-    print(f"{'':17} {'kills':>5} {'step ms':>8} {'pause s: median':>16} {'p99':>8} {'longest':>8} {'lost steps/kill':>16}")
+    print(f"{'':17} {'kills':>5} {'step ms':>8} {'pause s: median':>16} {'p99':>8} {'longest':>8} "
+          f"{'lost steps/kill':>16}")
     for row in rows:
-        if "problem" in row:
-            print(f"{row['system']:17} left out: {row['problem']}")
-            continue
-        print(f"{row['system']:17} {row['kills']:5} {1e3 * row['step_s']:8.1f} {row['median_s']:16.3f} "
-              f"{row['p99_s']:8.3f} {row['longest_s']:8.3f} {row['lost_steps']:16.2f}")
+        print_row(row)
     return 0
 
 

@@ -3,7 +3,8 @@
     pytorch_survival.py FOLDER ddp       under torchrun: saves each step, and resumes from what was saved
     pytorch_survival.py FOLDER torchft   one replica of TorchFT's; REPLICA and TORCHFT_LIGHTHOUSE are set
 
-Each rank writes its process number to FOLDER/pid.RANK. Lines of FOLDER/steps: seconds since 1970, steps done.
+Each rank writes its process number to FOLDER/pid.RANK; a replica of TorchFT's once it trains with others.
+Lines of FOLDER/steps: seconds since 1970, steps done.
 """
 import datetime
 import os
@@ -25,7 +26,7 @@ inputs, labels = module.random_batch(4, 32)
 
 def claim(rank):
     with open(f"{folder}/pid.{rank}.new", "w", encoding="utf-8") as file:
-        file.write(str(os.getpid()))
+        file.write(f"{os.getpid()}\n")
     os.replace(f"{folder}/pid.{rank}.new", f"{folder}/pid.{rank}")
 
 
@@ -60,8 +61,18 @@ def train_under_torchrun():
 def train_under_torchft():
     from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo
 
+    class SurvivingDataParallel(DistributedDataParallel):
+        """The hook of TorchFT 0.2.0 asserts that a failed all-reduce has a future; with Gloo it has none, and the
+        replica ends though its manager would skip the step. This hook returns the bucket, and the manager skips."""
+
+        @staticmethod
+        def _comm_hook(state, bucket):
+            state.allreduce(bucket.buffer()).wait()  # reports a failure to the manager, and does not throw
+            done = torch.futures.Future()
+            done.set_result(bucket.buffer())
+            return done
+
     replica = os.environ["REPLICA"]
-    claim(replica)
     optimizer = torch.optim.AdamW(module.parameters(), lr=5e-5)
 
     def load_state(state):
@@ -74,12 +85,16 @@ def train_under_torchft():
                       state_dict=lambda: {"model": module.state_dict(), "optimizer": optimizer.state_dict()},
                       timeout=seconds, rank=0, world_size=1, store_addr="localhost", store_port=store.port,
                       replica_id=f"replica_{replica}_")
-    model, managed = DistributedDataParallel(manager, module), Optimizer(manager, optimizer)
+    model, managed = SurvivingDataParallel(manager, module), Optimizer(manager, optimizer)
+    joined = False
     while True:
         managed.zero_grad()
         module.loss(model(*inputs), labels).backward()
         managed.step()
         report(manager.current_step())
+        if manager.num_participants() > 1 and not joined:
+            claim(replica)
+            joined = True
 
 
 train_under_torchrun() if kind == "ddp" else train_under_torchft()
