@@ -7,9 +7,9 @@
 //   model negated         another class with the same weights
 //   slow N                each step takes longer while there are fewer than N ranks
 //   die RANKS:STEP:PLACE  these ranks, such as 0, 01 or 012, kill themselves once STEP updates are done, at PLACE:
-//   start
-//                         (of the next one), gradients (they have those of the next one), writing (at the first weight
-//                         that the next one writes, if it is fused), updated, saved
+//                         start (of the next one), gradients (they have those of the next one), writing (at the first
+//                         weight that the next one writes, if it is fused), updated, saved; or, with 0 for STEP,
+//                         passing: when they pass the training's state on to a process that has joined
 //   throw STEP            a callback throws once STEP updates are done
 // Rank 0 of the end prints the bits of weights and buffers as a number.
 #include <signal.h>
@@ -109,6 +109,7 @@ class Faults : public ls::TrainerCallback {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     maybe_die(event.state.global_step, "start");
+    ranks_ = ls::default_group()->world_size();
   }
   void on_pre_optimizer_step(ls::TrainerEvent& event) override {
     maybe_die(event.state.global_step, "gradients");
@@ -116,6 +117,11 @@ class Faults : public ls::TrainerCallback {
   }
   void on_optimizer_step(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "updated"); }
   void on_save(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "saved"); }
+  std::string name() const override { return "faults"; }
+  std::string state() const override {
+    if (ls::default_group()->world_size() > ranks_) maybe_die(0, "passing");
+    return "{}";
+  }
 
  private:
   // @param step  updates that are done
@@ -133,6 +139,7 @@ class Faults : public ls::TrainerCallback {
   }
 
   std::shared_ptr<Net> net_;
+  int ranks_ = 1 << 20;  // in the last step
 };
 
 std::uint64_t bits_of(const Net& net) {

@@ -114,6 +114,17 @@ TEST(JobMemory, AProcessThatJoinsGetsFrozenWeightsOfACheckpoint) {
   EXPECT_TRUE(has(end.err, "has joined in the place of rank 1")) << end.err;
 }
 
+// It has joined, and the only rank that has the state dies while it passes it on.
+TEST(JobMemory, AProcessThatDidNotGetTheStateLeavesItThere) {
+  const TemporaryFolder folder;
+  const Words words{"*", "slow", "2", "0", "die", "1:6:start", "0", "die", "0:0:passing"};
+  const std::string steps = "1500";
+  const ProgramEnd end = run_trainer(folder.path(), words, {}, steps);
+  expect_bits(end, calm({}, steps));
+  EXPECT_TRUE(has(end.err, "has joined in the place of rank 1")) << end.err;
+  EXPECT_TRUE(has(end.err, kContinues)) << end.err;
+}
+
 TEST(JobMemory, ACheckpointNamedByHandIsOlder) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_trainer(folder.path(), joined(kAllDie, {"1", "resume", folder.path() + "/checkpoint-4"}));

@@ -170,9 +170,10 @@ void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
   note_place();
 }
 
-// Where it failed by itself, it would fail again.
+// Where it failed by itself, it would fail again. A process that has not got the training's state, as those that had it
+// are lost, says nothing of the training.
 void TrainingSession::note_failure(const std::exception_ptr& failure) {
-  if (!memory_) return;
+  if (!memory_ || context_.survival->position() < 0) return;
   try {
     require_lost_rank(failure);
   } catch (...) {
