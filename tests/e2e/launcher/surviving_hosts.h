@@ -89,7 +89,11 @@ class SurvivingHosts : public ::testing::Test {
     expect_undisturbed({end, end_of(joined)});
   }
   static bool wait_for_two(const Program& host, const std::string& text) {
-    while (host->err().find(text) == host->err().rfind(text)) {
+    const auto has_two = [&] {
+      const std::string all = host->out() + host->err();
+      return all.find(text) != all.rfind(text);
+    };
+    while (!has_two()) {
       if (!host->wait_for_more(soon())) return false;
     }
     return true;

@@ -56,6 +56,14 @@ class TrainingOnHosts : public ::testing::Test {
     EXPECT_TRUE(host->wait_for(text, Deadline::after(std::chrono::seconds(120)))) << text << " did not come:\n"
                                                                                   << host->out() << host->err();
   }
+  // The ranks of a host that has just joined have the training's state once the first rank, which is on `first`, has
+  // logged an update that they took part in.
+  void expect_update_after_joining(const Host& first) const {
+    const auto logged = [this] { return sorted_lines(read_file(folder_ / "out/metrics.jsonl")).size(); };
+    for (const auto before = logged(); logged() == before;) {
+      ASSERT_TRUE(first->wait_for_more(Deadline::after(std::chrono::seconds(120)))) << first->out() << first->err();
+    }
+  }
   void expect_result(const std::vector<const Host*>& hosts) const {
     for (const Host* host : hosts) {
       const ProgramEnd end = (*host)->wait(Deadline::after(std::chrono::seconds(300)));
@@ -90,6 +98,7 @@ TEST_F(TrainingOnHosts, TheFirstHostIsLost) {
   expect(a, "{'loss'");
   const Host b = host();
   expect(b, "has joined as rank ");
+  expect_update_after_joining(a);
   a->send(SIGKILL);
   expect(b, "; the ranks of the other hosts continue");
   const Host c = host("1:2", "60");
