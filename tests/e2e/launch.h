@@ -79,6 +79,20 @@ inline std::pair<UniqueFd, std::string> bound_socket() {
   return {std::move(fd), std::to_string(ntohs(address.sin_port))};
 }
 
+// A free port of the loopback address. Until this goes the kernel gives it to nobody who asks for any port, while those
+// who name it, such as launchers, may listen there.
+class LoopbackPort {
+ public:
+  LoopbackPort() : bound_(bound_socket()) {
+    const int on = 1;
+    ::setsockopt(bound_.first.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  }
+  const std::string& text() const { return bound_.second; }
+
+ private:
+  const std::pair<UniqueFd, std::string> bound_;
+};
+
 // The single folder that a job made in `base`.
 inline fs::path job_log(const std::string& base) {
   for (const auto& entry : fs::directory_iterator(base)) return entry.path();

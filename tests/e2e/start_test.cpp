@@ -187,7 +187,8 @@ TEST_F(Start, SharesTheCoresAmongRanksThatStartedByHand) {
   const int share = std::max(1, std::stoi(alone["torch_threads"]) / 2);
   const std::string both =
       "RANK=1 " + kReport + " join-as-rank > /dev/null & RANK=0 " + kReport + " join-as-rank; wait";
-  const Changes by_hand{{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", bound_socket().second}};
+  const LoopbackPort port;
+  const Changes by_hand{{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port.text()}};
   auto lines = report(shell(both), by_hand);
   EXPECT_EQ(lines["torch_threads"], alone["torch_threads"]) << "before it knew of the other rank";
   EXPECT_EQ(lines["torch_threads_in_group"], std::to_string(share));
@@ -197,7 +198,8 @@ TEST_F(Start, SharesTheCoresAmongRanksThatStartedByHand) {
   Changes chosen = by_hand;
   // Not more threads than cores: LibTorch with MKL takes no more.
   chosen["OMP_NUM_THREADS"] = alone["torch_threads"];
-  chosen["MASTER_PORT"] = bound_socket().second;
+  const LoopbackPort other_port;
+  chosen["MASTER_PORT"] = other_port.text();
   EXPECT_EQ(report(shell(both), chosen)["torch_threads_in_group"], alone["torch_threads"]) << "the user's choice stays";
 }
 

@@ -30,7 +30,8 @@ class Elastic : public ::testing::Test {
     EXPECT_EQ(end.code, code);
     EXPECT_TRUE(has(end.err, text)) << end.err;
   }
-  const std::string port_ = bound_socket().second;
+  const LoopbackPort held_;
+  const std::string port_ = held_.text();
 };
 
 TEST_F(Elastic, BeginsWithTheLeastAndGrows) {

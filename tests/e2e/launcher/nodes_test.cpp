@@ -17,7 +17,8 @@ class Nodes : public ::testing::Test {
     all.insert(all.end(), flags.begin(), flags.end());
     return launch(all, program);
   }
-  const std::string port_ = bound_socket().second;
+  const LoopbackPort held_;
+  const std::string port_ = held_.text();
 };
 
 TEST_F(Nodes, MeetThroughTheStoreOfNode0) {

@@ -29,7 +29,8 @@ class EarlyStop : public ::testing::TestWithParam<LostHost> {
   }
 
   const TemporaryFolder folder_;
-  const std::string port_ = bound_socket().second;
+  const LoopbackPort held_;
+  const std::string port_ = held_.text();
 };
 
 TEST_P(EarlyStop, ComesAtTheSameStepWithTheSameWeights) {

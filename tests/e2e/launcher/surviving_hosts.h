@@ -98,7 +98,8 @@ class SurvivingHosts : public ::testing::Test {
     }
     return true;
   }
-  const std::string port_ = bound_socket().second;
+  const LoopbackPort held_;
+  const std::string port_ = held_.text();
 };
 
 }  // namespace lockstep

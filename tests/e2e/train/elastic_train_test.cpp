@@ -11,7 +11,8 @@ namespace {
 
 TEST(ElasticTrain, GoesOnAsHostsComeAndGo) {
   const TemporaryFolder folder;
-  const std::string port = bound_socket().second;
+  const LoopbackPort held;
+  const std::string port = held.text();
   const auto host = [&] {
     return std::make_unique<RunningProgram>(
         launch({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port, "--rdzv-conf=last_call_timeout=0.2"},

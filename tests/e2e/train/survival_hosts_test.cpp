@@ -74,7 +74,8 @@ class TrainingOnHosts : public ::testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const std::string port_ = bound_socket().second;
+  const LoopbackPort held_;
+  const std::string port_ = held_.text();
   static std::string undisturbed_;
 };
 std::string TrainingOnHosts::undisturbed_;
