@@ -1,7 +1,9 @@
 // Tests `lockstep train --survive-lost-ranks`: real processes that are killed while they train. The weights and the
 // optimizer's state must be those of the undisturbed training.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 
 #include <chrono>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
@@ -228,6 +231,25 @@ TEST(Survival, AFirstRankThatStandsStillIsEndedAndSurvived) {
   ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
   kill_rank(program, 0, SIGSTOP);
   expect_undisturbed(program, folder / "out");
+}
+
+// Its lock is held by this test once it has ended, as it would by a first rank on a host that was cut off and is given
+// up later by its launcher than by the other ranks.
+TEST(Survival, TheOthersWaitForANextRankThatWaitsForTheOutputFolder) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(3, folder / "out", {"--timeout", "2"}, kSurvive));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  UniqueFd lock(::open((folder / "out/.lockstep.lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(lock);
+  for (const int rank : {1, 2}) kill_rank(program, rank, SIGSTOP);  // until the lock is this process's
+  kill_rank(program, 0);
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  for (const int rank : {1, 2}) kill_rank(program, rank, SIGCONT);
+  // Three timeouts of collectives.
+  EXPECT_FALSE(program.wait_for("rank 1 (local rank 1", Deadline::after(std::chrono::seconds(6)))) << program.err();
+  lock.reset();
+  expect_undisturbed(program, folder / "out");
+  EXPECT_NE(program.err().find("The others continue with 2 ranks"), std::string::npos) << program.err();
 }
 
 // It waits for others as long as they do, not for the 30 minutes that an engine waits by default.

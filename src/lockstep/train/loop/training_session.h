@@ -67,6 +67,7 @@ class TrainingSession {
   void tell_refused_fuse(const std::string& refusal);
   std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
+  void take_output_folder() const;
   /// Equal on all ranks after they have changed.
   struct Regrouped {
     /// In whose memory weights and the optimizer's state stay, as MemoryHosts counts hosts: those with a rank that

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/broadcast_text.h"
+#include "lockstep/net/long_work.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
@@ -100,8 +101,14 @@ void TrainingSession::settle() {
   must_settle_ = false;
   context_.survival->settled(context_);
   const bool is_first = context_.rank() == 0;
-  if (is_first && context_.take_output_folder) context_.take_output_folder();
+  if (is_first && context_.take_output_folder) take_output_folder();
   if (std::exchange(is_new_, false) || (is_first && !begun_as_first_)) begin_as_after_checkpoint();
+}
+
+// The lost first rank may hold it a while longer than the others wait in a collective, as on a host that is cut off.
+void TrainingSession::take_output_folder() const {
+  const LongWork work(context_.survival->group()->membership(), "waiting for the output folder");
+  context_.take_output_folder();
 }
 
 // Collective.
