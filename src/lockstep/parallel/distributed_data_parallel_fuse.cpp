@@ -1,0 +1,117 @@
+// DistributedDataParallel: an optimizer whose step the ranks share, and weights in shards.
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/parallel/agreement/optimizer_state.h"
+#include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/deferred/deferred_parameters.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
+#include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/wrapping.h"
+
+namespace lockstep {
+
+FuseMode DistributedDataParallelBase::fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
+
+bool DistributedDataParallelBase::has_sent_gradients() const {
+  return fuse_mode() != FuseMode::Off && fused_->has_sent_gradients();
+}
+
+ShardedWeights* DistributedDataParallelBase::sharded_weights() const {
+  return fuse_mode() == FuseMode::Off ? nullptr : fused_->shards();
+}
+
+FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions options) {
+  const std::string where = communicator_->membership().where() + ", fuse";
+  const UpdateRescue* const rescue = UpdateRescue::of(optimizer);
+  const bool is_left_over = optimizer.is_sharded() && (rescue == nullptr || !rescue->adopts());
+  if (fuse_mode() != FuseMode::Off || optimizer.has_step_delegate() || is_left_over) {
+    throw Error("an optimizer is fused already", where, "fuse one optimizer, once; unfuse takes it back");
+  }
+  fused_.reset();
+  if (options.stage == 3) {
+    if (tensors_.is_script) {
+      throw Error("stage 3 of a TorchScript module, whose operations may read weights past LibTorch's dispatcher",
+                  where, "choose stage 2, or build the module in C++");
+    }
+    options.units = unit_names(options, tensors_);
+  } else if (options.hybrid_shard) {
+    unit_names(options, tensors_);  // a name that is wrong is an Error here, too
+  }
+  if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
+  fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
+  if (fuse_reason_.empty()) {
+    fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_, shards_.get());
+  }
+  if (deferred_) deferred_->check_made(*communicator_);
+  if (!fused_ && communicator_->rank() == 0) {
+    log_warning("fuse: {}; gradients are averaged in backward, and every rank updates all weights", fuse_reason_);
+  }
+  return fuse_mode();
+}
+
+FuseMode DistributedDataParallelBase::fuse(torch::optim::Optimizer& optimizer, FuseOptions options) {
+  if (auto* flat = dynamic_cast<FlatOptimizer*>(&optimizer)) return fuse(*flat, options);
+  throw Error("the optimizer is not one of Lockstep's, whose step the ranks can share",
+              communicator_->membership().where() + ", fuse",
+              "build a lockstep::Adam, lockstep::AdamW or lockstep::SGD with the same options");
+}
+
+void DistributedDataParallelBase::unfuse() {
+  if (fuse_mode() != FuseMode::Off) fused_->unfuse();
+  fused_.reset();
+}
+
+void DistributedDataParallelBase::unfuse_weights() {
+  if (fuse_mode() != FuseMode::Off) fused_->unfuse_weights();
+  fused_.reset();
+}
+
+void DistributedDataParallelBase::own_weights() {
+  if (fuse_mode() != FuseMode::Off) fused_->own_weights();
+}
+
+NamedState DistributedDataParallelBase::optimizer_state(const FlatOptimizer& optimizer) const {
+  return gather_optimizer_state(*communicator_, optimizer, names_);
+}
+
+bool DistributedDataParallelBase::unshard() {
+  ShardedWeights* const shards = sharded_weights();
+  if (shards == nullptr || shards->keeps_all()) return false;
+  shards->gather_all();
+  return true;
+}
+
+void DistributedDataParallelBase::reshard() {
+  if (ShardedWeights* const shards = sharded_weights()) shards->free_all();
+}
+
+TensorParts DistributedDataParallelBase::weight_parts() {
+  ShardedWeights* const shards = sharded_weights();
+  return shards == nullptr ? TensorParts() : shards->own_parts();
+}
+
+void DistributedDataParallelBase::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
+  if (fuse_mode() != FuseMode::Off) fused_->write_weight_parts(write);
+}
+
+std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {
+  const ShardedWeights* const shards = sharded_weights();
+  return shards == nullptr ? 0 : shards->peak_bytes();
+}
+
+// Whether a fused update that outlives ranks will bring memory for the gradients. Equal on all ranks.
+bool DistributedDataParallelBase::fused_memory_follows() const {
+  for (torch::optim::Optimizer* optimizer : optimizers_of(without_names(tensors_.parameters), {})) {
+    const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
+    const UpdateRescue* const rescue = flat == nullptr ? nullptr : UpdateRescue::of(*flat);
+    if (rescue != nullptr && rescue->refusal(*communicator_, {}, options_.virtual_shards != 0).empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace lockstep
