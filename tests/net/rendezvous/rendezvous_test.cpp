@@ -6,13 +6,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,80 +20,25 @@
 #include "lockstep/net/store/store_client.h"
 #include "tests/net/child_process.h"
 #include "tests/net/net_fixtures.h"
+#include "tests/net/rendezvous/rendezvous_ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::all_ranks;
 using testing::ChildProcess;
-using testing::error_of;
+using testing::exchange;
+using testing::expect_complete;
 using testing::kSecret;
+using testing::meet;
+using testing::options_for;
+using testing::Outcome;
 using testing::patience;
+using testing::rank_arguments;
 using testing::ReservedPort;
 using testing::ScopedVariable;
-
-RendezvousOptions options_for(const std::string& init_method, int rank, int world_size) {
-  RendezvousOptions options;
-  options.init_method = init_method;
-  options.rank = rank;
-  options.world_size = world_size;
-  options.timeout = std::chrono::seconds(60);
-  return options;
-}
-
-// Each rank sets its key, sees the keys of all others, and leaves.
-void exchange(const Membership& membership) {
-  membership.store->set("from " + std::to_string(membership.rank), "hello");
-  for (int rank = 0; rank < membership.world_size; ++rank) {
-    EXPECT_EQ(membership.store->get("from " + std::to_string(rank), patience()), "hello");
-  }
-  EXPECT_TRUE(membership.store->lost_ranks().empty());
-  membership.store->finish(patience());
-}
-
-// Ranks as threads, with what each returned or threw.
-struct Outcome {
-  Membership membership;
-  std::string error;
-};
-std::vector<Outcome> meet(const std::vector<RendezvousOptions>& all, bool exchange_after = true) {
-  std::vector<Outcome> outcomes(all.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        outcomes[i].membership = rendezvous(all[i]);
-        if (exchange_after) exchange(outcomes[i].membership);
-      } catch (const Error& error) {
-        outcomes[i].error = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return outcomes;
-}
-
-std::vector<RendezvousOptions> all_ranks(const std::string& init_method, int world_size) {
-  std::vector<RendezvousOptions> all;
-  for (int rank = 0; rank < world_size; ++rank) all.push_back(options_for(init_method, rank, world_size));
-  return all;
-}
-
-void expect_complete(const std::vector<Outcome>& outcomes) {
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    EXPECT_EQ(outcomes[i].error, "");
-    const Membership& membership = outcomes[i].membership;
-    EXPECT_EQ(membership.rank, static_cast<int>(i));
-    ASSERT_EQ(membership.peers.size(), outcomes.size());
-    for (std::size_t k = 0; k < outcomes.size(); ++k) {
-      EXPECT_EQ(membership.peers[k].global_rank, static_cast<int>(k));
-      EXPECT_EQ(membership.peers[k].local_rank, static_cast<int>(k));
-      EXPECT_EQ(membership.peers[k].host, host_name());
-    }
-    EXPECT_TRUE(membership.on_one_host());
-  }
-}
 
 // One rank in a separate process: INIT_METHOD RANK WORLD_SIZE TIMEOUT_MS [stay].
 int one_rank(const std::vector<std::string>& arguments) {
@@ -121,11 +62,6 @@ int one_rank(const std::vector<std::string>& arguments) {
   }
 }
 const testing::RegisterChildRole kOneRank("one_rank", one_rank);
-
-std::vector<std::string> rank_arguments(const std::string& init_method, const std::string& rank,
-                                        const std::string& world_size, const std::string& timeout_ms = "60000") {
-  return {init_method, rank, world_size, timeout_ms};
-}
 
 TEST(RendezvousTest, RanksMeetAtATcpAddressOneJobAfterTheOther) {
   const ReservedPort port;
@@ -255,188 +191,6 @@ TEST(RendezvousTest, BesideAnAgentsStoreTheNextPortIsUsed) {
     // Both set LOCAL_RANK=0 and are on one host; they are distinguished nevertheless.
     EXPECT_NE(child->output().find("local 1 pid"), std::string::npos) << child->output();
   }
-}
-
-TEST(RendezvousTest, AMissingVariableIsNamed) {
-  const std::map<std::string, std::string> complete{
-      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
-  for (const auto& [missing, unused] : complete) {
-    std::vector<std::unique_ptr<ScopedVariable>> variables;
-    for (const auto& [name, value] : complete) {
-      if (name != missing) variables.push_back(std::make_unique<ScopedVariable>(name, value));
-    }
-    const std::string text = error_of([] { rendezvous({}); });
-    EXPECT_NE(text.find(missing + " is not set"), std::string::npos) << text;
-  }
-}
-
-TEST(RendezvousTest, ARankThatDoesNotFitIsRefusedBeforeAnythingIsOpened) {
-  for (const auto& [rank, world_size] : {std::pair(2, 2), std::pair(-1, 2), std::pair(0, 0)}) {
-    const std::string text =
-        error_of([&, r = rank, w = world_size] { rendezvous(options_for("tcp://127.0.0.1:1", r, w)); });
-    EXPECT_NE(text.find("does not fit"), std::string::npos) << text;
-  }
-}
-
-TEST(RendezvousTest, RanksThatDoNotComeAreNamedOnAllThatDid) {
-  const ReservedPort port;
-  auto all = all_ranks("tcp://127.0.0.1:" + port.text(), 4);
-  all.erase(all.begin() + 2);
-  all[0].join_timeout = milliseconds(4000);
-  for (const Outcome& outcome : meet(all)) {
-    EXPECT_NE(outcome.error.find("rank 2 did not arrive: 3 of 4 joined"), std::string::npos) << outcome.error;
-  }
-}
-
-TEST(RendezvousTest, WithoutRank0TheOthersNameTheAddress) {
-  const ReservedPort port;
-  RendezvousOptions options = options_for("tcp://127.0.0.1:" + port.text(), 1, 2);
-  options.timeout = milliseconds(100);
-  const std::string text = error_of<TimeoutError>([&] { rendezvous(options); });
-  EXPECT_NE(text.find("127.0.0.1:" + port.text()), std::string::npos) << text;
-  EXPECT_NE(text.find("rank 0"), std::string::npos) << text;
-}
-
-// Processes, because their numbers are in the message. All three must get it, in whatever order they arrived.
-TEST(RendezvousTest, TwoProcessesOfOneRankAreNamedToAll) {
-  for (const std::string twice : {"0", "1"}) {
-    const ReservedPort port;
-    const std::string method = "tcp://127.0.0.1:" + port.text();
-    ChildProcess a("one_rank", rank_arguments(method, twice, "3"));
-    ChildProcess b("one_rank", rank_arguments(method, twice, "3"));
-    ChildProcess other("one_rank", rank_arguments(method, twice == "0" ? "1" : "0", "3"));
-    const std::string pid_a = "process " + std::to_string(a.pid());
-    const std::string pid_b = "process " + std::to_string(b.pid());
-    for (ChildProcess* process : {&a, &b, &other}) {
-      EXPECT_EQ(process->wait(), 1);
-      const std::string& text = process->output();
-      EXPECT_NE(text.find("two processes claim rank " + twice), std::string::npos) << text;
-      EXPECT_NE(text.find(pid_a), std::string::npos) << text;
-      EXPECT_NE(text.find(pid_b), std::string::npos) << text;
-      EXPECT_NE(text.find(host_name()), std::string::npos) << text;
-      EXPECT_NE(text.find("choose another MASTER_PORT"), std::string::npos) << text;
-    }
-  }
-}
-
-TEST(RendezvousTest, ASecondJobOnAPortIsToldToTakeAnother) {
-  const ReservedPort port;
-  const std::string method = "tcp://127.0.0.1:" + port.text();
-  std::vector<Outcome> first = meet(all_ranks(method, 2), /*exchange_after=*/false);
-  for (const Outcome& outcome : first) ASSERT_EQ(outcome.error, "");
-  const std::string text = error_of([&] { rendezvous(options_for(method, 0, 2)); });
-  EXPECT_NE(text.find("whose job is complete already"), std::string::npos) << text;
-  EXPECT_NE(text.find("choose another MASTER_PORT"), std::string::npos) << text;
-  std::thread other([&] { exchange(first[1].membership); });  // the first job is not affected
-  exchange(first[0].membership);
-  other.join();
-}
-
-TEST(RendezvousTest, DifferentWorldSizesAreNamedToAll) {
-  const ReservedPort port;
-  const std::string method = "tcp://127.0.0.1:" + port.text();
-  for (const Outcome& outcome : meet({options_for(method, 0, 2), options_for(method, 1, 4)})) {
-    EXPECT_NE(outcome.error.find("disagree on world_size"), std::string::npos) << outcome.error;
-    EXPECT_NE(outcome.error.find("says 2"), std::string::npos) << outcome.error;
-    EXPECT_NE(outcome.error.find("says 4"), std::string::npos) << outcome.error;
-  }
-}
-
-TEST(RendezvousTest, ABusyPortIsNamed) {
-  const ReservedPort port;
-  port.listen();
-  RendezvousOptions options = options_for("tcp://127.0.0.1:" + port.text(), 0, 2);
-  options.join_timeout = milliseconds(500);  // the stranger at that address stays silent
-  const std::string text = error_of([&] { rendezvous(options); });
-  EXPECT_NE(text.find("cannot listen at tcp:127.0.0.1:" + port.text()), std::string::npos) << text;
-}
-
-TEST(RendezvousTest, AWrongSecretIsNamed) {
-  const ReservedPort port;
-  const std::string method = "tcp://127.0.0.1:" + port.text();
-  ChildProcess rank_0("one_rank", rank_arguments(method, "0", "2"), {{"LOCKSTEP_SECRET", kSecret}});
-  ChildProcess rank_1("one_rank", rank_arguments(method, "1", "2"), {{"LOCKSTEP_SECRET", kSecret + "0"}});
-  EXPECT_EQ(rank_1.wait(), 1);
-  EXPECT_NE(rank_1.output().find("LOCKSTEP_SECRET"), std::string::npos) << rank_1.output();
-  EXPECT_EQ(rank_1.output().find(kSecret), std::string::npos) << rank_1.output();
-}
-
-TEST(RendezvousTest, AddressesOfOtherHostsNeedASecret) {
-  const std::string text = error_of([] { rendezvous(options_for("tcp://0.0.0.0:29999", 0, 2)); });
-  EXPECT_NE(text.find("LOCKSTEP_SECRET"), std::string::npos) << text;
-}
-
-TEST(RendezvousTest, RanksMeetAtAFileOneJobAfterTheOther) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "meeting";
-  for (int job = 0; job < 3; ++job) {
-    expect_complete(meet(all_ranks("file://" + path, 3)));
-    EXPECT_FALSE(std::filesystem::exists(path));
-  }
-}
-
-TEST(RendezvousTest, TheFileIsForThisUserAlone) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "meeting";
-  std::ofstream(path).close();  // created before, and readable by others
-  ::chmod(path.c_str(), 0644);
-  const auto outcomes = meet(all_ranks("file://" + path, 2), false);
-  struct stat status {};
-  ASSERT_EQ(::stat(path.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777, 0600U);
-  std::stringstream content;
-  content << std::ifstream(path).rdbuf();
-  EXPECT_NE(content.str().find("unix:" + path + ".socket"), std::string::npos) << content.str();
-}
-
-TEST(RendezvousTest, AFileThatACrashedJobLeftIsNoTrouble) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "meeting";
-  {
-    ChildProcess rank_0("one_rank", {"file://" + path, "0", "2", "60000", "stay"});
-    ASSERT_TRUE(testing::eventually([&] { return std::filesystem::exists(path); }));
-    ASSERT_TRUE(testing::eventually([&] { return std::filesystem::file_size(path) > 0; }));
-    rank_0.signal(SIGKILL);
-    rank_0.wait();
-  }
-  ASSERT_TRUE(std::filesystem::exists(path + ".socket"));
-  expect_complete(meet(all_ranks("file://" + path, 2)));
-}
-
-TEST(RendezvousTest, AFileThatPointsToAnothersStoreIsNoTrouble) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "meeting";
-  const StoreServer other(SocketAddress::tcp("127.0.0.1", 0), kSecret);  // uses the address of the crashed job's store
-  std::ofstream(path) << "lockstep rendezvous 1\n" << other.address().text() << "\nwhat the crashed job's secret was\n";
-  ::chmod(path.c_str(), 0600);
-  std::thread rank_1([&] { exchange(rendezvous(options_for("file://" + path, 1, 2))); });
-  exchange(rendezvous(options_for("file://" + path, 0, 2)));
-  rank_1.join();
-}
-
-TEST(RendezvousTest, TwoProcessesOfRank0AtAFileAreNamedToBoth) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "meeting";
-  ChildProcess first("one_rank", rank_arguments("file://" + path, "0", "2"));
-  ASSERT_TRUE(
-      testing::eventually([&] { return std::filesystem::exists(path) && std::filesystem::file_size(path) > 0; }));
-  const std::string text = error_of([&] { rendezvous(options_for("file://" + path, 0, 2)); });
-  EXPECT_EQ(first.wait(), 1);
-  for (const std::string& told : {text, first.output()}) {
-    EXPECT_NE(told.find("two processes claim rank 0"), std::string::npos) << told;
-    EXPECT_NE(told.find("process " + std::to_string(::getpid())), std::string::npos) << told;
-  }
-}
-
-TEST(RendezvousTest, AFileWithoutRank0IsNamed) {
-  const TemporaryFolder folder;
-  RendezvousOptions options = options_for("file://" + folder.path() + "/meeting", 1, 2);
-  options.timeout = milliseconds(100);
-  const std::string text = error_of<TimeoutError>([&] { rendezvous(options); });
-  EXPECT_NE(text.find(folder / "meeting"), std::string::npos) << text;
-  options.init_method = "file:///no/such/folder/meeting";
-  options.rank = 0;
-  EXPECT_NE(error_of([&] { rendezvous(options); }).find("/no/such/folder"), std::string::npos);
 }
 
 TEST(RendezvousTest, TheLaunchersStoreServesGroupsInTurnAndGenerations) {
