@@ -28,6 +28,8 @@ inline std::string text_of_error(const std::function<void()>& body) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+inline at::Tensor doubles(at::IntArrayRef sizes) { return torch::randn(sizes, torch::kDouble); }
+
 /// Two layers in double that can be cloned.
 struct TwoLayersImpl : torch::nn::Cloneable<TwoLayersImpl> {
   TwoLayersImpl() { reset(); }
