@@ -94,6 +94,7 @@ class TrainingSession {
   void finish_kept_update(const TrainingMemory::Place& place);
   void note_failure(const std::exception_ptr& failure);
 
+  // training_session_update.cpp
   void run_update();
   void end_update(const UpdateTotals& totals, bool is_updated);
   PartOfUpdate run_micro_batches();

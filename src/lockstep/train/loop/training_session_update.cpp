@@ -1,0 +1,134 @@
+// One update of a training: gradients, the optimizer's step, and what is looked at after it.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/seconds_since.h"
+#include "lockstep/train/batch_device.h"
+#include "lockstep/train/loop/training_session.h"
+#include "lockstep/train/weights/model_weights.h"
+
+namespace lockstep {
+namespace {
+
+Batch batch_of_first_sample(const Dataset& dataset, const Collate& collate) {
+  if (!collate) return dataset.get_batch({0});
+  return collate({dataset.get(0)});
+}
+
+}  // namespace
+
+void TrainingSession::run_update() {
+  context_.notify(&TrainerCallback::on_step_begin);
+  const UpdateTotals totals = reduce(parts_.plan.has_shards ? run_shards() : run_micro_batches());
+  context_.notify(&TrainerCallback::on_pre_optimizer_step);
+  if (memory_) keep_outcome(totals);
+  const bool is_updated = parts_.updater.step(engine_->gradient_factor(totals.count));
+  waited_s_ += engine_->waited_s();
+  end_update(totals, is_updated);
+}
+
+// What follows the optimizer's step.
+void TrainingSession::end_update(const UpdateTotals& totals, bool is_updated) {
+  require_sound_weights(totals);
+  context_.notify(&TrainerCallback::on_optimizer_step);
+  if (is_updated) parts_.updater.step_schedule();
+
+  TrainerState& state = context_.state;
+  ++state.global_step;
+  state.epoch = parts_.progress.epochs();
+  state.total_flos += totals.operations;
+  note_loss(totals);
+  context_.notify(&TrainerCallback::on_step_end);
+  if (!stop_was_asked()) return;
+  context_.control.should_save = args_.save_strategy != "no" || args_.enable_jit_checkpoint;
+  context_.control.should_training_stop = true;
+}
+
+PartOfUpdate TrainingSession::run_micro_batches() {
+  PartOfUpdate part;
+  for (std::int64_t left = parts_.progress.next_window(); left > 0; --left) {
+    GradientEngine::MicroBatch how;
+    how.is_last = left == 1;
+    how.loss_scale = parts_.updater.loss_scale();
+    run_micro_batch(how, part.totals);
+    if (!how.is_last) context_.notify(&TrainerCallback::on_substep_end);
+  }
+  return part;
+}
+
+// A shard's random numbers are a function of the seed, the update and the shard.
+PartOfUpdate TrainingSession::run_shards() {
+  PartOfUpdate part;
+  GradientEngine::MicroBatch how;
+  how.loss_scale = parts_.updater.loss_scale();
+  const std::uint64_t of_seed = mix_bits(static_cast<std::uint64_t>(args_.seed) + 1);
+  engine_->run_shards(of_seed + static_cast<std::uint64_t>(context_.state.global_step), [&](std::int64_t) {
+    const std::optional<Batch> read = parts_.progress.next_micro_batch(part.shards.size());
+    part.shards.push_back(read ? run_batch(on_device(*read, device_), how) : UpdateTotals());
+  });
+  return part;
+}
+
+void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals) {
+  const std::optional<Batch> read = parts_.progress.next_micro_batch();
+  if (!read) {
+    const auto stand_in = [this] {
+      const TrainerOptions& options = context_.options;
+      return on_device(batch_of_first_sample(*options.train_dataset, options.data_collator), device_);
+    };
+    engine_->run_without_samples(stand_in, how);
+    return;
+  }
+  totals.add(run_batch(on_device(*read, device_), how));
+}
+
+UpdateTotals TrainingSession::run_batch(const Batch& batch, const GradientEngine::MicroBatch& how) {
+  const LossSum loss = engine_->run(batch, how);
+  return {loss.sum.item<double>(), loss.count.item<std::int64_t>(), batch_size(batch),
+          model_->floating_point_ops(batch)};
+}
+
+UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
+  own.stop_signal = signal_ ? signal_->received() : 0;
+  double loss_of_rank = own.totals.loss;
+  for (const UpdateTotals& shard : own.shards) loss_of_rank += shard.loss;
+  const auto start = std::chrono::steady_clock::now();
+  Communicator* const group = context_.group.get();
+  const PartOfUpdate all = parts_.plan.has_shards ? add_over_shards(own, ShardTree(parts_.plan.world_size), group)
+                                                  : add_over_ranks(own, group);
+  if (group != nullptr) waited_s_ += seconds_since(start);
+  if (stop_signal_ == 0) stop_signal_ = all.stop_signal;
+  numbers_.check_loss(all.totals.loss, loss_of_rank);
+  return all.totals;
+}
+
+// A weight that is NaN or infinite never recovers: to continue is useless, and each further checkpoint would replace a
+// good one.
+void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
+  if (!args_.stop_on_nan || (std::isfinite(totals.loss) && !parts_.updater.has_suspect_norm())) return;
+  const std::string name = ModelWeights(context_).first_unsound();
+  if (name.empty()) return;
+  checkpoints_.wait();
+  throw Error(
+      fmt::format("the weights contain NaN or infinity (first in {})", name),
+      fmt::format("step {}, rank {} of {}", context_.state.global_step + 1, context_.rank(), context_.world_size()),
+      "lower learning_rate, set max_grad_norm or warmup_steps, look at the data of this step; checkpoints of "
+      "earlier steps are whole. --stop-on-nan false continues regardless");
+}
+
+void TrainingSession::note_loss(const UpdateTotals& totals) {
+  samples_of_session_ += totals.samples;
+  if (totals.count == 0) return;  // no sample of this update had a label
+  const double mean = totals.loss / static_cast<double>(totals.count);
+  if (args_.logging_nan_inf_filter && !std::isfinite(mean)) return;
+  parts_.losses.note(mean);
+}
+
+}  // namespace lockstep
