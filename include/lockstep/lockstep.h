@@ -104,21 +104,22 @@
 #include "lockstep/replicas/scatter.h"             // cuts inputs into chunks
 #include "lockstep/replicas/step_trace.h"          // the parts of a step, timed
 
-#include "lockstep/parallel/communication_hook.h"           // hooks: how a bucket is reduced
-#include "lockstep/parallel/contrastive_loss.h"             // negatives from all ranks
-#include "lockstep/parallel/deferred.h"                     // models whose weights are made later, in shards
-#include "lockstep/parallel/distributed_data_parallel.h"    // DistributedDataParallel: one replica for each rank
-#include "lockstep/parallel/elastic_loop.h"                 // a loop that survives lost ranks
-#include "lockstep/parallel/fully_sharded_data_parallel.h"  // fully_shard: weights in shards, as FSDP2
-#include "lockstep/parallel/functional.h"                   // collectives that autograd differentiates
-#include "lockstep/parallel/fuse_options.h"                 // how ranks share an optimizer's step
-#include "lockstep/parallel/local_sgd.h"                    // post-local SGD and DiLoCo
-#include "lockstep/parallel/parallel_context.h"             // OSLO's ParallelContext
-#include "lockstep/parallel/power_sgd_hook.h"               // PowerSGD
-#include "lockstep/parallel/shard_range.h"                  // which virtual shards a rank has
-#include "lockstep/parallel/sharding_strategy.h"            // what fully_shard shares out
-#include "lockstep/parallel/step_statistics.h"              // what a backward took and sent
-#include "lockstep/parallel/sync_batch_norm.h"              // batch normalisation over all ranks
+#include "lockstep/parallel/communication_hook.h"                 // hooks: how a bucket is reduced
+#include "lockstep/parallel/contrastive_loss.h"                   // negatives from all ranks
+#include "lockstep/parallel/deferred.h"                           // models whose weights are made later, in shards
+#include "lockstep/parallel/distributed_data_parallel.h"          // DistributedDataParallel: one replica for each rank
+#include "lockstep/parallel/distributed_data_parallel_options.h"  // its options, and those of join
+#include "lockstep/parallel/elastic_loop.h"                       // a loop that survives lost ranks
+#include "lockstep/parallel/fully_sharded_data_parallel.h"        // fully_shard: weights in shards, as FSDP2
+#include "lockstep/parallel/functional.h"                         // collectives that autograd differentiates
+#include "lockstep/parallel/fuse_options.h"                       // how ranks share an optimizer's step
+#include "lockstep/parallel/local_sgd.h"                          // post-local SGD and DiLoCo
+#include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
+#include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
+#include "lockstep/parallel/shard_range.h"                        // which virtual shards a rank has
+#include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
+#include "lockstep/parallel/step_statistics.h"                    // what a backward took and sent
+#include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
 
 #include "lockstep/checkpoint/checkpoint.h"          // a checkpoint, opened for reading
 #include "lockstep/checkpoint/checkpoint_content.h"  // what a checkpoint holds
