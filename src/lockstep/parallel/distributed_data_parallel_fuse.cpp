@@ -28,9 +28,12 @@ ShardedWeights* DistributedDataParallelBase::sharded_weights() const {
 FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions options) {
   const std::string where = communicator_->membership().where() + ", fuse";
   const UpdateRescue* const rescue = UpdateRescue::of(optimizer);
-  const bool is_left_over = optimizer.is_sharded() && (rescue == nullptr || !rescue->adopts());
-  if (fuse_mode() != FuseMode::Off || optimizer.has_step_delegate() || is_left_over) {
+  if (fuse_mode() != FuseMode::Off || optimizer.has_step_delegate()) {
     throw Error("an optimizer is fused already", where, "fuse one optimizer, once; unfuse takes it back");
+  }
+  if (optimizer.is_sharded() && (rescue == nullptr || !rescue->adopts())) {
+    throw Error("this rank holds a part of the optimizer's state, and what updated the others' parts is gone", where,
+                "call unfuse before the DistributedDataParallel goes, or build a new optimizer");
   }
   fused_.reset();
   if (options.stage == 3) {

@@ -136,6 +136,22 @@ TEST(FuseRefusal, RefusesWhatMakesNoSense) {
   });
 }
 
+// Its wrapper is gone, so unfuse would be no advice.
+TEST(FuseRefusal, RefusesAnOptimizerThatHasAPartOfItsStateAlone) {
+  fuse_ranks("thread", 2, [](Group group) {
+    Linear model = make_linear(4, 4);
+    SGD optimizer(model->parameters(), SGDOptions(0.1).momentum(0.9));
+    {
+      DistributedDataParallel ddp(model, fuse_on(group));
+      ddp.fuse(optimizer);
+    }
+    DistributedDataParallel next(model, fuse_on(group));
+    const std::string text = fuse_error([&] { next.fuse(optimizer); });
+    EXPECT_NE(text.find("holds a part of the optimizer's state"), std::string::npos) << text;
+    EXPECT_NE(text.find("build a new optimizer"), std::string::npos) << text;
+  });
+}
+
 TEST(FuseRefusal, RefusesRanksWithOtherParameters) {
   fuse_ranks("thread", 2, [](Group group) {
     const Linear model = make_linear(4, 4);
