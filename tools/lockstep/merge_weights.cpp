@@ -31,9 +31,10 @@ bool is_file_of_model(const std::string& name) {
   return true;
 }
 
+// weakly_canonical returns a relative path if the path's first part does not exist.
 bool is_inside(const fs::path& inner, const fs::path& outer) {
-  const fs::path a = fs::weakly_canonical(inner);
-  const fs::path b = fs::weakly_canonical(outer);
+  const fs::path a = fs::weakly_canonical(fs::absolute(inner));
+  const fs::path b = fs::weakly_canonical(fs::absolute(outer));
   return std::mismatch(b.begin(), b.end(), a.begin(), a.end()).first == b.end();
 }
 

@@ -88,6 +88,17 @@ TEST_F(MergeCommand, RemovesWhatALinkRefersTo) {
   EXPECT_FALSE(std::filesystem::exists(at("target")));
 }
 
+// The name of a new folder, given in the checkpoint's: what was merged would be removed with the checkpoint.
+TEST_F(MergeCommand, RefusesAFolderInTheCheckpointByItsNameAlone) {
+  std::filesystem::copy(at("parts/checkpoint-3"), at("here"), std::filesystem::copy_options::recursive);
+  const ProgramEnd end = run_program(
+      {"sh", "-c", "cd " + at("here") + " && " + kMergeBin + " merge-weights . merged --remove-checkpoint-dir"}, {},
+      std::chrono::seconds(60));
+  EXPECT_NE(end.code, 0);
+  EXPECT_NE(end.err.find("merged is in the checkpoint"), std::string::npos) << end.err;
+  EXPECT_TRUE(std::filesystem::exists(at("here/manifest.json")));
+}
+
 TEST_F(MergeCommand, RefusesPickledFilesFoldersInTheCheckpointAndFoldersThatAreNone) {
   const auto refusal = [](const std::vector<std::string>& words) {
     const ProgramEnd end = merge(words);
