@@ -4,10 +4,13 @@
 #include <torch/torch.h>
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/train/trainer.h"
@@ -120,6 +123,39 @@ INSTANTIATE_TEST_SUITE_P(Table, EvaluationOfDtype,
                                            at::kBFloat16, at::kFloat, at::kDouble, at::kComplexHalf, at::kComplexFloat,
                                            at::kComplexDouble),
                          [](const auto& test) { return std::string(c10::toString(test.param)); });
+
+std::string error_of_evaluation(const std::function<at::Tensor(const at::Tensor& x)>& forward, std::int64_t samples,
+                                const std::shared_ptr<Communicator>& group) {
+  const auto model = adapt(
+      std::make_shared<CountingNet>(), [&](CountingNet&, const Batch& batch) { return forward(batch.at("x")); },
+      [](const at::Tensor& output, const Batch& batch) {
+        return LossSum{output.sum(), torch::tensor(batch.at("x").size(0), torch::kLong)};
+      });
+  EvaluationOptions options;
+  options.batch_size = 2;
+  try {
+    evaluate_dataset(*model, counting_data(samples), options, group);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A model that returns its loss, say.
+TEST(Evaluation, OutputsWithoutDimensionsAreAnError) {
+  const auto loss = [](const at::Tensor& x) { return x.sum(); };
+  const std::string text = error_of_evaluation(loss, 6, nullptr);
+  EXPECT_NE(text.find("outputs are a single number"), std::string::npos) << text;
+}
+
+// Rows that are missing on one rank alone would move all rows behind them to other samples.
+TEST(Evaluation, OutputsOfRanksWithoutARowForEachSampleAreAnErrorOnAllRanks) {
+  spawn_threads(2, [](const std::shared_ptr<Communicator>& group) {
+    const auto without_4 = [](const at::Tensor& x) { return x.masked_select(x != 4); };
+    const std::string text = error_of_evaluation(without_4, 6, group);
+    EXPECT_NE(text.find("have not one row for each sample"), std::string::npos) << text;
+  });
+}
 
 TEST(Evaluation, LeavesTheModelInTheModeItFound) {
   const auto model = counting_model();

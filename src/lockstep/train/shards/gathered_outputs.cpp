@@ -14,10 +14,22 @@ namespace {
 
 // A rank without samples must learn the others' dtype, number of dimensions, and sizes.
 constexpr std::int64_t kMostDimensions = 8;
+constexpr std::int64_t kOtherRows = kMostDimensions + 2;  // its place among these numbers: see below
+
+// Whether a share's outputs have another number of rows than the share has samples: nobody knows then which row is
+// which sample's.
+bool has_other_rows(const std::vector<at::Tensor>& parts, const SampleShares& shares, std::int64_t samples) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t share = shares.own.begin + static_cast<std::int64_t>(i);
+    const std::int64_t rows = (samples - share + shares.all - 1) / shares.all;
+    if (parts[i].defined() && parts[i].size(0) != rows) return true;
+  }
+  return false;
+}
 
 // The dtype, the number of dimensions, and the largest sizes of a rank's outputs.
 at::Tensor shape_of(const std::vector<at::Tensor>& parts) {
-  at::Tensor shape = torch::zeros({kMostDimensions + 2}, torch::kLong);
+  at::Tensor shape = torch::zeros({kOtherRows + 1}, torch::kLong);
   auto* const numbers = shape.data_ptr<std::int64_t>();
   for (const at::Tensor& part : parts) {
     if (!part.defined()) continue;
@@ -46,6 +58,11 @@ SampleShares shares_of_rank(std::int64_t virtual_shards, const Communicator* gro
 at::Tensor concatenate_padded(const std::vector<at::Tensor>& parts) {
   if (parts.empty()) return {};
   std::vector<std::int64_t> sizes = parts.front().sizes().vec();
+  if (sizes.empty()) {
+    throw Error("a batch's outputs are a single number", "evaluation",
+                "return one row for each sample, from forward or by set_predictions; if only the loss is wanted, set "
+                "prediction_loss_only");
+  }
   for (const at::Tensor& part : parts) {
     if (part.dim() != static_cast<std::int64_t>(sizes.size())) {
       throw Error("outputs of two batches differ in their number of dimensions", "evaluation",
@@ -70,8 +87,15 @@ at::Tensor gather_in_order(const std::vector<at::Tensor>& parts, const SampleSha
                            Communicator* group) {
   if (shares.all == 1) return parts.front();
   const at::Tensor shape = shape_of(parts);
+  auto* const numbers = shape.data_ptr<std::int64_t>();
+  numbers[kOtherRows] = has_other_rows(parts, shares, samples) ? 1 : 0;
   if (shares.ranks > 1) group->all_reduce(shape, ReduceOp::Max);
-  const auto* const numbers = shape.data_ptr<std::int64_t>();
+  if (numbers[kOtherRows] != 0) {
+    throw Error("outputs or labels have not one row for each sample, so those of several ranks cannot be put in order",
+                "evaluation of " + std::to_string(samples) + " samples in " + std::to_string(shares.all) + " shares",
+                "return one row for each sample, from forward or by set_predictions, and from the collator; if only "
+                "the loss is wanted, set prediction_loss_only");
+  }
   if (numbers[1] == 0) return {};
   const auto dtype = static_cast<at::ScalarType>(numbers[0]);
   const ShardTree tree(shares.all);
