@@ -10,8 +10,6 @@
 
 namespace lockstep {
 
-class Communicator;
-
 /// How the step of an optimizer works.
 enum class FuseMode {
   Off,            ///< gradients are averaged in backward, and every rank updates all weights
@@ -65,8 +63,5 @@ struct FuseOptions {
   /// With stage 3: false keeps what forward has gathered until backward has used it (FSDP2's name).
   bool reshard_after_forward = true;
 };
-
-/// Sets each mark to the largest of all ranks' marks. Collective.
-void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
 
 }  // namespace lockstep

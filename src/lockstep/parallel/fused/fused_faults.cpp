@@ -1,8 +1,8 @@
 #include "lockstep/parallel/fused/fused_faults.h"
 
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
+
+#include "lockstep/parallel/agreement/reduce_marks.h"
 
 namespace lockstep {
 namespace {
@@ -69,13 +69,6 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
 }
 
 }  // namespace
-
-void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks) {
-  if (communicator.world_size() == 1) return;
-  at::Tensor all =
-      at::from_blob(marks.data(), {static_cast<std::int64_t>(marks.size())}, at::TensorOptions().dtype(at::kByte));
-  communicator.all_reduce(all, ReduceOp::Max);
-}
 
 FusedFaults::FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
                          const FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies,

@@ -44,7 +44,4 @@ class FusedFaults {
   std::vector<std::uint8_t> faults_;  // by parameter
 };
 
-/// Sets each mark to the largest of all ranks' marks. Collective.
-void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
-
 }  // namespace lockstep

@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "lockstep/base/log.h"
+#include "lockstep/parallel/agreement/agreed_error.h"
+#include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
-#include "lockstep/parallel/fused/fused_faults.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/optim/memory_piece.h"
-#include "lockstep/parallel/fused/fused_faults.h"
+#include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/sibling_group.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/host_memory.h"
 #include "lockstep/optim/memory_piece.h"
-#include "lockstep/parallel/fused/fused_faults.h"
+#include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/fused/memory/one_copy.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/log.h"
-#include "lockstep/parallel/fuse_options.h"
+#include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 
 namespace lockstep {
