@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "tools/lockstep/chaos/fault_targets.h"
 
 namespace lockstep {
 namespace {
@@ -23,8 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kLook{2};  // between looks at the job
 constexpr std::size_t kLastLines = 30;
 constexpr std::uint64_t kLongestPauseMs = 500;
-// After this many changes of the metrics a process that joined has the training's state for certain.
-constexpr int kChangesUntilSettled = 2;
 
 volatile std::sig_atomic_t was_stopped = 0;
 
@@ -60,7 +59,7 @@ class Disturber {
     const bool has_stepped = !ignored && size != metrics_size_;
     if (has_stepped) {
       metrics_size_ = size;
-      for (auto& [pid, changes] : joined_) ++changes;
+      targets_.note_steps();
     }
     const auto now = Clock::now();
     if (has_stepped || !lines.empty()) sign_of_life_ = now;
@@ -87,7 +86,7 @@ class Disturber {
     std::smatch match;
     if (std::regex_search(line, match, host_is_lost)) give_up(job_.host_named(match[1]));
     if (std::regex_search(line, match, waited)) take_recovery(std::stod(match[1]), host);
-    if (std::regex_search(line, match, has_joined)) joined_[std::stoi(match[1])] = 0;
+    if (std::regex_search(line, match, has_joined)) targets_.note_joined(std::stoi(match[1]));
     if (std::regex_search(line, match, is_lost) && hit_.count(std::stoi(match[1])) == 0) ++counts_.unexplained;
     const bool starts_again = line.find("all ranks are started again") != std::string::npos ||
                               (has_begun_ && line.find("the ranks start: ") != std::string::npos);
@@ -107,7 +106,7 @@ class Disturber {
     for (const auto& each : job_.processes()) {
       if (each.host != host) continue;
       hit_.insert(each.pid);
-      if (is_member(each)) given_up_.insert(each.pid);  // a spare takes a place once the link is up
+      if (targets_.is_member(each)) targets_.give_up(each.pid);  // a spare takes a place once the link is up
     }
   }
 
@@ -136,46 +135,6 @@ class Disturber {
     return false;
   }
 
-  bool is_member(const ChildOfLauncher& each) const {
-    return given_up_.count(each.pid) == 0 && (!each.is_successor || joined_.count(each.pid) > 0);
-  }
-
-  bool has_state(const ChildOfLauncher& each) const {
-    const auto found = joined_.find(each.pid);
-    if (given_up_.count(each.pid) > 0) return false;
-    return !each.is_successor || (found != joined_.end() && found->second >= kChangesUntilSettled);
-  }
-
-  // The processes that a fault may hit: one that has the training's state must remain.
-  std::vector<JobOnHosts::Process> targets(Fault fault) const {
-    const auto all = job_.processes();
-    std::vector<JobOnHosts::Process> found;
-    for (const JobOnHosts::Process& each : all) {
-      const auto remains = [&](const auto& other) { return other.pid != each.pid && has_state(other); };
-      const bool is_hit = fault == Fault::Spare ? !is_member(each) && given_up_.count(each.pid) == 0 : is_member(each);
-      if (is_hit && std::any_of(all.begin(), all.end(), remains)) found.push_back(each);
-    }
-    return found;
-  }
-
-  // The hosts that a fault may hit: each has members, and another one has the training's state. One of two hosts would
-  // end if the other one, which serves the rendezvous, were cut off.
-  std::vector<int> target_hosts(Fault fault) const {
-    const auto all = job_.processes();
-    const auto is_there = [&](int host) {
-      return std::any_of(all.begin(), all.end(),
-                         [&](const auto& each) { return each.host == host && has_state(each); });
-    };
-    std::vector<int> found;
-    const std::vector<int> running = job_.running_hosts();
-    for (const int host : running) {
-      if (fault == Fault::Cut && running.size() < 3 && job_.serves_rendezvous(host)) continue;
-      const auto remains = [&](const auto& other) { return other.host != host && has_state(other); };
-      if (is_there(host) && std::any_of(all.begin(), all.end(), remains)) found.push_back(host);
-    }
-    return found;
-  }
-
   // @return  false if there was nothing to hit
   bool disturb() {
     const Fault fault = run_.kinds[below(run_.kinds.size())];
@@ -184,7 +143,7 @@ class Disturber {
   }
 
   bool disturb_process(Fault fault) {
-    const auto processes = targets(fault);
+    const auto processes = targets_.processes(fault);
     if (processes.empty()) return false;
     const JobOnHosts::Process& hit = processes[below(processes.size())];
     const bool is_killed = fault == Fault::Kill || fault == Fault::Spare;
@@ -207,10 +166,7 @@ class Disturber {
 
   // They stand still first, so that none is left to survive another.
   bool disturb_all() {
-    std::vector<JobOnHosts::Process> members;
-    for (const JobOnHosts::Process& each : job_.processes()) {
-      if (is_member(each)) members.push_back(each);
-    }
+    const std::vector<JobOnHosts::Process> members = targets_.members();
     if (members.empty()) return false;
     for (const JobOnHosts::Process& each : members) hit_.insert(each.pid);
     all_were_hit_ = true;
@@ -218,7 +174,7 @@ class Disturber {
       for (const JobOnHosts::Process& each : members) job_.send(each, signal);
     }
     ++counts_.faults[Fault::All];
-    joined_.clear();
+    targets_.start_over();
     open_fault_.reset();
     while (all_were_hit_ && look()) {
     }
@@ -227,7 +183,7 @@ class Disturber {
   }
 
   bool disturb_host(Fault fault) {
-    const std::vector<int> hosts = target_hosts(fault);
+    const std::vector<int> hosts = targets_.hosts(fault);
     if (hosts.empty()) return false;
     const int host = hosts[below(hosts.size())];
     if (fault == Fault::Host) {
@@ -282,9 +238,8 @@ class Disturber {
   ChaosCounts& counts_;
   JobOnHosts job_;
   const int restarts_before_;
-  std::map<pid_t, int> joined_;  // with the number of changes of the metrics since
+  FaultTargets targets_{job_};
   std::set<pid_t> hit_;
-  std::set<pid_t> given_up_;                                       // those of them that may live, without the others
   std::optional<std::pair<Fault, Clock::time_point>> open_fault_;  // the first one that was not recovered from
   int cut_off_ = -1;                                               // a host
   Clock::time_point no_cut_before_{};

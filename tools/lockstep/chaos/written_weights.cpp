@@ -6,6 +6,7 @@
 #include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
+
 std::map<std::string, std::string> written_weights(const std::string& folder) {
   std::map<std::string, std::string> digests;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
