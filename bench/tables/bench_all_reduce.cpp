@@ -143,8 +143,7 @@ class BenchAllReduce : public Subcommand {
         rounds_, available_cores(), load_before, load_average());
     fmt::print(
         "bound: each rank doubles as many bytes of its own, by the fastest of several loops, and passes a bare "
-        "barrier; "
-        "times: medians of rounds\n\n");
+        "barrier; times: medians of rounds\n\n");
     fmt::print("{:>5} {:>10} {:<12} {:>11} {:>11} {:>9} {:>9} {:>11} {:>8}\n", "ranks", "bytes", "engine", "median us",
                "min us", "algbw", "busbw", "bound us", "of bound");
     for (const Row& row : rows) {

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// MiB of this process. The total of processes that share pages is the sum of the private parts, the
-/// largest `file`, and the sum of `shared_part`.
+/// MiB of this process. The total of processes that share pages is the sum of the private parts, the largest `file`,
+/// and the sum of `shared_part`.
 struct ResidentMemory {
   double peak = 0;         ///< largest resident memory, all kinds together
   double file = 0;         ///< part of it: pages of files (programs and libraries), which processes share

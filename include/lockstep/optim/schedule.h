@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// The factor of the initial learning rate in update `step`, which counts from 0. All steps below are
-/// updates: steps of the optimizer, not micro-batches.
+/// The factor of the initial learning rate in update `step`, which counts from 0. All steps below are updates: steps of
+/// the optimizer, not micro-batches.
 using Schedule = std::function<double(std::int64_t step)>;
 
 /// The arguments of Hugging Face's get_scheduler, with its names and defaults. Each schedule uses only its own.

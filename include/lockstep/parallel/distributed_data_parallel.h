@@ -263,9 +263,9 @@ class DistributedDataParallel : public DistributedDataParallelBase,
       : DistributedDataParallelBase(module_tensors(detail::plain_module(module)), std::move(options)),
         module_(std::move(module)) {}
 
-  /// The module's own forward, as part of a synchronised step. It may return a tensor, an IValue, an
-  /// optional, pair, tuple, range or map of these at any depth, or a struct with a member or a function beside it,
-  /// `visit_tensors`, that calls its argument with each tensor.
+  /// The module's own forward, as part of a synchronised step. It may return a tensor, an IValue, an optional, pair,
+  /// tuple, range or map of these at any depth, or a struct with a member or a function beside it, `visit_tensors`,
+  /// that calls its argument with each tensor.
   template <typename... Args>
   auto forward(Args&&... args) {
     const InForward in_forward(*this);

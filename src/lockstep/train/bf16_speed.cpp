@@ -53,8 +53,7 @@ std::string slow_bf16_warning(double speedup) {
   if (speedup >= kLeastSpeedup) return "";
   return fmt::format(
       "bf16 is {:.2g} times as fast as fp32 on this processor (products of {} x {} matrices): use fp32, which is "
-      "leaving "
-      "out --bf16, or mixed_precision 'no'",
+      "leaving out --bf16, or mixed_precision 'no'",
       speedup, kSize, kSize);
 }
 

@@ -35,12 +35,10 @@ bool is_idx(const std::string& path) {
 class Inspect : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    app.add_option(
-           "path", path_,
-           "weights (.safetensors, .safetensors.index.json), a model folder, a checkpoint or a folder of checkpoints, "
-           "config.json, tokenizer.json, a "
-           "table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, .txt, an IDX file, or a folder of these; .gz "
-           "is understood for data")
+    app.add_option("path", path_,
+                   "weights (.safetensors, .safetensors.index.json), a model folder, a checkpoint or a folder of "
+                   "checkpoints, config.json, tokenizer.json, a table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, "
+                   ".txt, an IDX file, or a folder of these; .gz is understood for data")
         ->required();
     app.add_flag("--json", json_, "one object instead of text");
     app.add_option("--delimiter", delimiter_, "between the fields of a table; default: a tab for .tsv, else a comma");

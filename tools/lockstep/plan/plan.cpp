@@ -138,8 +138,7 @@ class Plan : public Subcommand {
   std::string crowded() const {
     return fmt::format(
         "{} rank(s) with {} thread(s) share the {} core(s) of this host: what is measured, and all that follows from "
-        "it, "
-        "is not what hosts with a core for each would do",
+        "it, is not what hosts with a core for each would do",
         question_.ranks_per_host, question_.threads, available_cores());
   }
 

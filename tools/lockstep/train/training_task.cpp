@@ -94,8 +94,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
   app.add_option("--metrics", metrics,
                  "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. For numbers: of mse, "
-                 "pearson, "
-                 "spearmanr; for several labels a text: of f1_micro, f1_macro, accuracy; default: all")
+                 "pearson, spearmanr; for several labels a text: of f1_micro, f1_macro, accuracy; default: all")
       ->delimiter(',');
   app.add_option("--average", average, "of precision, recall and f1")
       ->check(CLI::IsMember({"binary", "macro", "weighted"}))

@@ -89,9 +89,9 @@ struct AdamPass {
 
 /// One update of elements [begin, end), in one pass over memory. The arithmetic is that of LibTorch's optimizers, in
 /// the same order. An element's result depends only on that element, so a pass may be cut anywhere, among threads or
-/// ranks. Avx2 and Avx512 give the same bits; Baseline may differ in the last one, because it
-/// has no fused multiply-add. Pointers need no alignment. Different memory must not overlap, except param and
-/// param_out. Thread-safe.
+/// ranks. Avx2 and Avx512 give the same bits; Baseline may differ in the last one, because it has no fused
+/// multiply-add. Pointers need no alignment. Different memory must not overlap, except param and param_out.
+/// Thread-safe.
 template <typename T>
 void sgd_step(const SgdPass<T>& pass, std::size_t begin, std::size_t end,
               InstructionSet level = widest_instruction_set());

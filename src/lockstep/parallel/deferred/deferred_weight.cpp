@@ -10,6 +10,7 @@
 #include "lockstep/parallel/agreement/tensor_digest.h"
 
 namespace lockstep {
+
 DeferredWeight::DeferredWeight(const at::Tensor& parameter)
     : sizes_(parameter.sizes().vec()),
       strides_(parameter.strides().vec()),

@@ -40,8 +40,7 @@ class VirtualShards;
 
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
 /// clips, and updates its share of the weights. If the optimizer has an UpdateRescue, lost ranks are survived, or
-/// nothing is fused. All calls are collective, except the destructor and those marked
-/// otherwise.
+/// nothing is fused. All calls are collective, except the destructor and those marked otherwise.
 class FusedUpdate final : public StepDelegate {
  public:
   /// Takes over the steps of `optimizer`, and the buckets of `reducer` that this update can handle.

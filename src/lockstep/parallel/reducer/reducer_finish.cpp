@@ -15,6 +15,7 @@
 #include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
+
 void Reducer::finish_backward() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!in_backward()) return;

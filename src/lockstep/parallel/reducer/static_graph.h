@@ -6,8 +6,7 @@
 
 namespace lockstep {
 
-/// The promise of `static_graph`: every backward computes gradients for the parameters for
-/// which the first one did.
+/// The promise of `static_graph`: every backward computes gradients for the parameters for which the first one did.
 class StaticGraph {
  public:
   StaticGraph(bool is_promised, std::size_t parameters)

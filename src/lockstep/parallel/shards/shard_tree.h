@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// The order in which the sums of virtual shards are added: a binary tree over shards 0 to n - 1. A node that is
-/// not a leaf is cut at the largest power of two that is smaller than its length, so the tree depends on n alone.
+/// The order in which the sums of virtual shards are added: a binary tree over shards 0 to n - 1. A node that is not a
+/// leaf is cut at the largest power of two that is smaller than its length, so the tree depends on n alone.
 ///
 ///     n = 6:    ((0 + 1) + (2 + 3)) + (4 + 5)
 ///

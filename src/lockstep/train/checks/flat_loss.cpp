@@ -33,8 +33,7 @@ std::string flat_loss_line(const std::vector<LogEntry>& history, double learning
   if (last < first - kLeastFall * std::abs(first)) return "";
   return fmt::format(
       "The loss did not fall: it was {:.4g} on average in the first third of the log, and {:.4g} in the last. Try "
-      "another "
-      "learning rate (now {:g}), more epochs, or a model that was trained before.",
+      "another learning rate (now {:g}), more epochs, or a model that was trained before.",
       first, last, learning_rate);
 }
 

@@ -52,8 +52,8 @@ class GradientEngine {
   };
   /// Runs forward and backward; the gradients of Σloss add up. @return  sum and count of this batch, detached
   virtual LossSum run(const Batch& batch, const MicroBatch& how) = 0;
-  /// Keeps step with the other ranks' `run` when this rank has no samples left: its part of the gradients is
-  /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm) or in its loss.
+  /// Keeps step with the other ranks' `run` when this rank has no samples left: its part of the gradients is zero. No
+  /// model is run, unless ranks communicate in its forward (SyncBatchNorm) or in its loss.
   /// @param stand_in  makes a batch for a model that must be run; its values have no effect
   virtual void run_without_samples(const std::function<Batch()>& /*stand_in*/, const MicroBatch& /*how*/) {}
   /// With virtual shards, one update is one call of this in place of the above: calls `body` for each shard of this

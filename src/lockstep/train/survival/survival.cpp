@@ -7,6 +7,7 @@
 #include "lockstep/base/seconds_since.h"
 
 namespace lockstep {
+
 void Survival::take_group(TrainerContext& context) const {
   context.group = group_->group()->world_size() > 1 ? group_->group() : nullptr;
   context.rank_alone = 0;

@@ -17,7 +17,6 @@
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
-
 namespace {
 
 std::uint64_t digest_of(const std::vector<at::Tensor>& tensors) {

@@ -55,8 +55,8 @@ class FusedMemory {
 /// The gradients that these pointers to element 0 have; `sources` must outlive it. @param like  of their type
 GradientSource source_of(const std::vector<void*>& sources, const at::Tensor& like);
 
-/// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Each copy that
-/// ranks share gets the values of the first of them. Collective. Buckets whose weights are defined keep them.
+/// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Each copy that ranks share
+/// gets the values of the first of them. Collective. Buckets whose weights are defined keep them.
 /// @param has_values  these weights have their values, which the parameters take over
 /// @throws Error  if memory is short on some rank; the parameters are then unchanged
 std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,

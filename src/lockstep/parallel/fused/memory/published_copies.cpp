@@ -125,8 +125,7 @@ void PublishedCopies::end_update() {
     if (!was_stale(i)) continue;
     log_warning(
         "fuse: forward has read a bf16 copy of parameter \"{}\" that was out of date, because the parameter was "
-        "written "
-        "past autograd, as by data(); the next step is an Error",
+        "written past autograd, as by data(); the next step is an Error",
         gradients_.name(i));
   }
 }

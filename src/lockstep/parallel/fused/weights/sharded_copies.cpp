@@ -9,6 +9,7 @@
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 
 namespace lockstep {
+
 ShardedCopies::ShardedCopies(const Parts& parts)
     : with_(parts),
       count_(parts.gradients.num_parameters()),
