@@ -3,11 +3,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/symmetric_memory.h"
+#include "lockstep/parallel/fused/memory/owned_sum.h"
 
 namespace lockstep {
 namespace {
@@ -33,24 +33,18 @@ class MessageMemory : public FusedMemory {
       parts_.push_back({memory,
                         bucket.weights,
                         bucket.weights.narrow(0, bucket.own.begin, bucket.own.end - bucket.own.begin),
-                        at::empty({bucket.own.end - bucket.own.begin}, memory.options()),
-                        bucket.own.begin,
-                        {},
+                        {at::empty({bucket.own.end - bucket.own.begin}, memory.options()), bucket.own.begin},
                         nullptr,
                         nullptr});
-      // Pointers of a source refer to the bucket's element 0.
-      const auto offset = static_cast<std::uintptr_t>(bucket.own.begin) * memory.element_size();
-      const auto first = reinterpret_cast<std::uintptr_t>(parts_.back().sum.data_ptr()) - offset;
-      parts_.back().sources.push_back(reinterpret_cast<void*>(first));
     }
   }
 
   std::shared_ptr<Work> begin_reduction(std::size_t bucket, const GradientReduction& how) override {
     Part& part = parts_[bucket];
-    if (how.adds) part.addend = at::empty_like(part.sum);
+    if (how.adds) part.addend = at::empty_like(part.sum.tensor());
     part.divisor = how.divisor;
     return part.reduction =
-               communicator_.reduce_scatter_async(how.adds ? part.addend : part.sum, part.gradients, how.op);
+               communicator_.reduce_scatter_async(how.adds ? part.addend : part.sum.tensor(), part.gradients, how.op);
   }
   bool is_reduced(std::size_t bucket) override {
     return !parts_[bucket].reduction || parts_[bucket].reduction->is_completed();
@@ -59,14 +53,17 @@ class MessageMemory : public FusedMemory {
     Part& part = parts_[bucket];
     if (!part.reduction) return;
     std::exchange(part.reduction, nullptr)->wait();
-    if (part.divisor != 1) (part.addend.defined() ? part.addend : part.sum).div_(part.divisor);
-    if (part.addend.defined()) part.sum.add_(std::exchange(part.addend, at::Tensor()));
+    if (part.divisor != 1) (part.addend.defined() ? part.addend : part.sum.tensor()).div_(part.divisor);
+    if (part.addend.defined()) part.sum.tensor().add_(std::exchange(part.addend, at::Tensor()));
   }
   at::Tensor sum(std::size_t bucket) override {
     end_reduction(bucket);
-    return parts_[bucket].sum;
+    return parts_[bucket].sum.tensor();
   }
-  GradientSource gradients(std::size_t bucket) override { return source_of(parts_[bucket].sources, sum(bucket)); }
+  GradientSource gradients(std::size_t bucket) override {
+    end_reduction(bucket);
+    return parts_[bucket].sum.source();
+  }
   void access(const std::function<void()>& body) override {
     if (!guard_) return body();
     bool is_inside = false;
@@ -83,10 +80,7 @@ class MessageMemory : public FusedMemory {
   }
   bool zeroes_buckets() const override { return false; }
   void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
-    Part& part = parts_[bucket];
-    begin = std::max(begin, part.begin) - part.begin;
-    end = std::min(end, part.begin + part.sum.numel()) - part.begin;
-    if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
+    parts_[bucket].sum.scale(begin, end, factor);
   }
   void publish(std::size_t bucket) override {
     if (!publishes_) return;
@@ -107,10 +101,8 @@ class MessageMemory : public FusedMemory {
   struct Part {
     at::Tensor gradients;
     at::Tensor weights;
-    at::Tensor owned;    // part of the weights
-    at::Tensor sum;      // of all ranks' gradients in the owned elements
-    std::int64_t begin;  // of the owned elements
-    std::vector<void*> sources;
+    at::Tensor owned;  // part of the weights
+    OwnedSum sum;
     std::shared_ptr<Work> reduction;
     std::shared_ptr<Work> publication;
     at::Tensor addend = {};  // what the present reduction adds to the sum; undefined if it replaces the sum

@@ -2,11 +2,11 @@
 
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
+#include "lockstep/parallel/fused/memory/owned_sum.h"
 #include "lockstep/parallel/shards/terms_in_place.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
 
@@ -17,19 +17,14 @@ class TreeMemory : public FusedMemory {
  public:
   TreeMemory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, const VirtualShards& shards,
              Communicator& communicator, std::unique_ptr<FusedMemory> weights)
-      : shards_(shards), communicator_(communicator), weights_(std::move(weights)) {
+      : shards_(shards), weights_(std::move(weights)) {
     const bool reads_in_place = plan.sources == UpdatePlan::Sources::InPlace && communicator.world_size() > 1;
     for (const FusedBucket& bucket : buckets) {
-      parts_.emplace_back();
-      Part& part = parts_.back();
-      part.begin = bucket.own.begin;
       const std::int64_t numel = bucket.own.end - bucket.own.begin;
-      part.sum = bucket.sums.defined() ? bucket.sums.narrow(0, part.begin, numel)
-                                       : at::empty({numel}, bucket.gradients.options());
-      // Pointers of a source refer to the bucket's element 0.
-      const auto offset_bytes = static_cast<std::uintptr_t>(part.begin) * part.sum.element_size();
-      const auto first = reinterpret_cast<std::uintptr_t>(part.sum.data_ptr()) - offset_bytes;
-      part.sources.push_back(reinterpret_cast<void*>(first));
+      parts_.emplace_back(bucket.sums.defined() ? bucket.sums.narrow(0, bucket.own.begin, numel)
+                                                : at::empty({numel}, bucket.gradients.options()),
+                          bucket.own.begin);
+      Part& part = parts_.back();
       if (reads_in_place) {
         part.terms.emplace(shards, bucket.gradients, bucket.index, communicator, bucket.gradients_of);
       } else {
@@ -47,30 +42,26 @@ class TreeMemory : public FusedMemory {
   void end_reduction(std::size_t bucket) override { gradients(bucket); }
   at::Tensor sum(std::size_t bucket) override {
     gradients(bucket);
-    return parts_[bucket].sum;
+    return parts_[bucket].sum.tensor();
   }
   GradientSource gradients(std::size_t bucket) override {
     Part& part = parts_[bucket];
     if (!std::exchange(part.is_summed, true)) add_up(part);
-    return source_of(part.sources, part.sum);
+    return part.sum.source();
   }
   void access(const std::function<void()>& body) override { weights_->access(body); }
   bool zeroes_buckets() const override { return false; }
   void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
     gradients(bucket);
-    Part& part = parts_[bucket];
-    begin = std::max(begin, part.begin) - part.begin;
-    end = std::min(end, part.begin + part.sum.numel()) - part.begin;
-    if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
+    parts_[bucket].sum.scale(begin, end, factor);
   }
   void publish(std::size_t bucket) override { weights_->publish(bucket); }
   void finish(const std::function<void(std::size_t bucket)>& received) override { weights_->finish(received); }
 
  private:
   struct Part {
-    std::int64_t begin = 0;  // of the owned elements
-    at::Tensor sum;          // the average over all shards in the owned elements
-    std::vector<void*> sources;
+    Part(at::Tensor memory, std::int64_t begin) : sum(std::move(memory), begin) {}
+    OwnedSum sum;  // the average over all shards
     bool is_summed = false;
     std::optional<TermExchange> exchange;  // nothing if the terms are read where they lie
     std::optional<TermsInPlace> terms;     // else
@@ -78,12 +69,12 @@ class TreeMemory : public FusedMemory {
 
   void add_up(Part& part) {
     const auto divisor = static_cast<double>(shards_.plan().tree().shards());
-    if (part.exchange) return part.exchange->finish(part.sum, divisor);
-    part.terms->access([&] { add_terms(shards_.plan(), part.terms->from(part.begin), part.sum, divisor); });
+    if (part.exchange) return part.exchange->finish(part.sum.tensor(), divisor);
+    part.terms->access(
+        [&] { add_terms(shards_.plan(), part.terms->from(part.sum.begin()), part.sum.tensor(), divisor); });
   }
 
   const VirtualShards& shards_;
-  Communicator& communicator_;
   std::unique_ptr<FusedMemory> weights_;
   std::vector<Part> parts_;
 };
