@@ -32,6 +32,14 @@ std::string type_of(TrainableModel& model) {
   return typeid(of_model).name();
 }
 
+void copy_to_buffers(const std::vector<std::byte>& bytes, TrainableModel& model) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> buffers;
+  for (const NamedTensor& buffer : model.tensors().buffers()) buffers.push_back(buffer.tensor.detach());
+  const std::vector<at::Tensor> kept = tensors_of_bytes(bytes, buffers);
+  for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
+}
+
 // Some of them, because all are too many to read.
 nlohmann::json samples_of(const Dataset& data) {
   nlohmann::json samples = nlohmann::json::array();
@@ -127,13 +135,7 @@ void TrainingSession::continue_from_memory() {
   take_over(place.text);
   context_.state.log_history = place.history;
   context_.survival->set_position(place.position);
-  {
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> buffers;
-    for (const NamedTensor& buffer : model_->tensors().buffers()) buffers.push_back(buffer.tensor.detach());
-    const std::vector<at::Tensor> kept = tensors_of_bytes(place.buffers, buffers);
-    for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
-  }
+  copy_to_buffers(place.buffers, *model_);
   if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
   parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
   rescue_->adopt(true, /*may_be_unfinished=*/true);
@@ -152,13 +154,7 @@ void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
   const TrainingMemory::Outcome outcome = memory_->outcome(place);
   note_place();
   parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_ + 1);
-  {
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> buffers;
-    for (const NamedTensor& buffer : model_->tensors().buffers()) buffers.push_back(buffer.tensor.detach());
-    const std::vector<at::Tensor> kept = tensors_of_bytes(outcome.buffers, buffers);
-    for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
-  }
+  copy_to_buffers(outcome.buffers, *model_);
   context_.notify(&TrainerCallback::on_step_begin);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   if (stop_signal_ == 0) stop_signal_ = outcome.stop_signal;
@@ -169,8 +165,8 @@ void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
   note_place();
 }
 
-// Where it failed by itself, it would fail again. A process that has not got the training's state, as those that had it
-// are lost, says nothing of the training.
+// A training that has failed by itself would fail there again. A process that has not got the training's state, as those
+// that had it are lost, says nothing of the training.
 void TrainingSession::note_failure(const std::exception_ptr& failure) {
   if (!memory_ || context_.survival->position() < 0) return;
   try {
