@@ -84,9 +84,9 @@ class EvaluationMode {
 };
 
 // Reports each batch in the caller's thread, for any thread that computed it.
-class Told {
+class BatchReport {
  public:
-  Told(const EvaluationOptions& options, std::int64_t batches)
+  BatchReport(const EvaluationOptions& options, std::int64_t batches)
       : options_(options), batches_(batches), caller_(std::this_thread::get_id()) {}
 
   void done() {
@@ -94,9 +94,9 @@ class Told {
     if (std::this_thread::get_id() == caller_) catch_up();
   }
   void catch_up() {
-    while (told_ < done_) {
-      ++told_;
-      if (options_.on_batch) options_.on_batch(told_, batches_);
+    while (reported_ < done_) {
+      ++reported_;
+      if (options_.on_batch) options_.on_batch(reported_, batches_);
     }
   }
 
@@ -105,17 +105,17 @@ class Told {
   std::int64_t batches_;
   std::thread::id caller_;
   std::atomic<std::int64_t> done_{0};
-  std::int64_t told_ = 0;  // used only by the caller
+  std::int64_t reported_ = 0;  // used only by the caller
 };
 
-void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, Told& told,
+void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, BatchReport& report,
                LocalSums& sums) {
   const c10::Device device = device_of(model);
   for (const Batch& batch : loader) {
     const Batch here = on_device(batch, device);
     const at::Tensor output = options.shards != nullptr ? options.shards->evaluate(here) : model.forward(here);
     add_result(result_of(model, output, here, options), sums);
-    told.done();
+    report.done();
   }
 }
 
@@ -132,17 +132,17 @@ void keep_step(TrainableModel& model, const Dataset& dataset, const EvaluationOp
 }
 
 // Runs the same batches, added up in the same order, as a single copy would.
-void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, Told& told,
+void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, BatchReport& report,
                    LocalSums& sums) {
   DataParallel<std::shared_ptr<torch::nn::Module>> copies(model.module(), options.replicas);
   const auto results = parallel_evaluate(copies, loader, [&](auto& replica, const Batch& batch) {
     const std::vector<at::Tensor> parameters = replica->parameters();
     const Batch here = parameters.empty() ? batch : on_device(batch, parameters.front().device());
     BatchResult result = result_of(model, model.forward_on(*replica, here), here, options);
-    told.done();
+    report.done();
     return result;
   });
-  told.catch_up();
+  report.catch_up();
   for (const BatchResult& result : results) add_result(result, sums);
 }
 
@@ -153,13 +153,13 @@ std::vector<LocalSums> run_batches(TrainableModel& model, std::vector<DataLoader
   const EvaluationMode mode(model);
   std::int64_t batches = 0;
   for (const DataLoader& loader : loaders) batches += loader.size();
-  Told told(options, batches);
+  BatchReport report(options, batches);
   std::vector<LocalSums> sums(loaders.size());
   for (std::size_t i = 0; i < loaders.size(); ++i) {
     if (options.replicas.size() > 1) {
-      run_on_copies(model, loaders[i], options, told, sums[i]);
+      run_on_copies(model, loaders[i], options, report, sums[i]);
     } else {
-      run_alone(model, loaders[i], options, told, sums[i]);
+      run_alone(model, loaders[i], options, report, sums[i]);
     }
   }
   return sums;
