@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "lockstep/optim/kernels/parallel_over.h"
 
@@ -31,37 +32,31 @@ std::vector<T> by_block(const std::vector<OwnedGradients>& parts, const Value& v
   return values;
 }
 
+double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
 }  // namespace
 
 double sum_of_squares(const std::vector<OwnedGradients>& parts) {
-  double sum = 0;
-  for (const double value :
-       by_block<double>(parts, [](const GradientSource&source, std::size_t begin, std::size_t end) {
-         return sum_of_squares(source, begin, end);
-       })) {
-    sum += value;
-  }
-  return sum;
+  return sum_of(by_block<double>(parts, [](const GradientSource& source, std::size_t begin, std::size_t end) {
+    return sum_of_squares(source, begin, end);
+  }));
 }
 
 double max_abs(const std::vector<OwnedGradients>& parts) {
+  const auto values = by_block<double>(parts, [](const GradientSource& source, std::size_t begin, std::size_t end) {
+    return max_abs(source, begin, end);
+  });
   double largest = 0;
-  for (const double value : by_block<double>(parts, [](const GradientSource&source, std::size_t begin,
-                                                       std::size_t end) { return max_abs(source, begin, end); })) {
+  for (const double value : values) {
     if (std::isnan(value) || value > largest) largest = value;
   }
   return largest;
 }
 
 double sum_of_powers(const std::vector<OwnedGradients>& parts, double p) {
-  double sum = 0;
-  for (const double value :
-       by_block<double>(parts, [p](const GradientSource&source, std::size_t begin, std::size_t end) {
-         return sum_of_powers(source, p, begin, end);
-       })) {
-    sum += value;
-  }
-  return sum;
+  return sum_of(by_block<double>(parts, [p](const GradientSource& source, std::size_t begin, std::size_t end) {
+    return sum_of_powers(source, p, begin, end);
+  }));
 }
 
 bool all_finite(const std::vector<OwnedGradients>& parts) {
