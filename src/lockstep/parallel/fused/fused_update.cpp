@@ -168,8 +168,7 @@ StepResult FusedUpdate::run_update() {
     memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
-    // Whoever finishes the update for a lost rank needs all sums. If there is a norm, all ranks have them: it needs
-    // them.
+    // Whoever finishes the update for a lost rank needs all sums. Clipping has waited for them: its norm needs them.
     if (recovery_ && options.max_norm == 0 && communicator_->world_size() > 1) communicator_->barrier();
     const UpdateNote note{factor, result.norm, agreement_.contributed()};
     if (recovery_) recovery_->decide(note);

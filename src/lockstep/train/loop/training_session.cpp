@@ -138,7 +138,7 @@ TrainOutput TrainingSession::end_at_once() {
   for (const std::string& change : checkpoints_.changes()) context_.print("warning: " + change);
   context_.print(
       fmt::format("Training is already complete: {} is of step {}, and this run ends with step {}. Nothing is "
-                  "trained; to go on, ask for more (--max-steps, --num-train-epochs).",
+                  "trained; to continue, ask for more (--max-steps, --num-train-epochs).",
                   checkpoints_.taken_up(), step, parts_.plan.max_steps));
   const bool has_best = !context_.state.best_model_checkpoint.empty();
   if (args_.load_best_model_at_end && step == parts_.plan.max_steps && has_best) parts_.best.load();

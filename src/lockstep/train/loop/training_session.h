@@ -61,7 +61,7 @@ class TrainingSession {
   std::string passed_on(bool has_history = true);
   void take_over(const std::string& text);
   void recover(const std::exception_ptr& failure);
-  /// Gradients and, where it is possible, a fused update. @return  how it is fused; empty: it is not
+  /// Gradients and, if it is possible, a fused update. @return  how it is fused; empty: it is not
   /// @param are_level  all ranks have the same weights and buffers
   std::string make_engine(bool are_level);
   void tell_refused_fuse(const std::string& refusal);

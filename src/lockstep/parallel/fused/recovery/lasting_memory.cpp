@@ -41,8 +41,8 @@ void together(Communicator& communicator, const Body& body) {
   if (communicator.world_size() > 1) communicator.all_reduce(any, ReduceOp::Max);
   if (mine) throw Error(*mine);
   if (*any.data_ptr<int>() == 0) return;
-  throw Error("another rank has too little memory for a fused update that outlives it",
-              communicator.membership().where(), "see what that rank says");
+  throw Error("another rank cannot use the memory of a fused update that outlives the ranks",
+              communicator.membership().where(), "read that rank's message, which says why");
 }
 
 }  // namespace

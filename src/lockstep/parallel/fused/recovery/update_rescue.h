@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// Where what survives lies.
+/// The memory that survives lost ranks.
 struct RescueMemory {
   std::shared_ptr<JobMemoryMap> job;  ///< null: nothing is fused
   /// Weights and state stay there while the ranks change: the next `fuse` finds them. False: each rank then takes a
