@@ -1,6 +1,4 @@
 // DistributedDataParallel: an optimizer whose step the ranks share, and weights in shards.
-#include <utility>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_set>
-#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/memory_piece.h"

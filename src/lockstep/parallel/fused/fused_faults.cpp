@@ -1,6 +1,7 @@
 #include "lockstep/parallel/fused/fused_faults.h"
 
 #include <algorithm>
+#include <string>
 
 #include "lockstep/parallel/agreement/reduce_marks.h"
 

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/agreement/agreed_error.h"

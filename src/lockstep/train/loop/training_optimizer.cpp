@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <torch/optim/optimizer.h>
 
-#include <functional>
-#include <map>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/nearest_name.h"

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/base/files/file_system.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/mix_bits.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <utility>
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"

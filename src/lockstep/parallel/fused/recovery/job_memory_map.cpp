@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"

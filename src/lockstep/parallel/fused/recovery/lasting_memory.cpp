@@ -4,7 +4,6 @@
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 

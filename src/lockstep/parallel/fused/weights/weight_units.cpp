@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <unordered_map>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/nearest_name.h"
