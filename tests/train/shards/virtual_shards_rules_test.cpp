@@ -65,6 +65,18 @@ std::string shard_refusal(TokenTraining& training) {
   return "no error";
 }
 
+// Without virtual shards, too, ranks refuse to be one process each.
+TEST(VirtualShardsRefusals, NameOneProcessInAJobOfRanks) {
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    TokenTraining training;
+    training.options.process_group = make_communicator("thread", membership);
+    training.options.args.virtual_shards = 4;
+    training.options.args.parallel_mode = "single";
+    const std::string text = shard_refusal(training);
+    EXPECT_NE(text.find("parallel_mode single in a job of 2 ranks"), std::string::npos) << text;
+  });
+}
+
 TEST(VirtualShardsRefusals, NameWhatCannotKeepItsBits) {
   {
     TokenTraining training;

@@ -112,6 +112,10 @@ ParallelChoice choose_shards(const TrainingArguments& args, const Communicator* 
     refuse(fmt::format("virtual_shards with parallel_mode {} and {} replicas", args.parallel_mode, args.replicas),
            "leave both out: ranks share the shards (lockstep run --nproc-per-node N)");
   }
+  if (args.parallel_mode == "single" && ranks > 1) {
+    refuse(fmt::format("virtual_shards with parallel_mode single in a job of {} ranks", ranks),
+           "leave parallel_mode out, or start one process without a launcher");
+  }
   if (args.virtual_shards < ranks) {
     refuse(fmt::format("virtual_shards {} for {} ranks: a rank would have nothing to do", args.virtual_shards, ranks),
            "start fewer ranks, or take more shards, which changes the batch of an update");
