@@ -40,6 +40,13 @@ struct JobParts {
   int connections_to_fail = 0;                ///< of the next attempts to connect
   Time disturbed_until{0};                    ///< by faults so far, and by the timeouts that follow them
   std::map<std::int64_t, Time> first_update;  ///< when a member of a world first completed an update
+  std::int64_t gone = 0;                      ///< processes that have ended, or begun to leave
+  std::int64_t asked = 0;                     ///< processes that have asked to be let in
+  struct Request {
+    Time since{0};         ///< it is complete
+    std::int64_t era = 0;  ///< of the store that has it
+  };
+  std::map<int, Request> requests;  ///< of processes at the door, by number
 };
 
 /// The digest of a training's state after one more step.

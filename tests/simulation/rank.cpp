@@ -28,7 +28,11 @@ Rank::Rank(JobParts& job, Process& process, Peer self, RankWorld world)
       member_(store_, std::move(self), std::move(world), std::chrono::duration_cast<milliseconds>(job.shape.timeout),
               *this, job.server().era()),
       state_(job.states.front()),
-      was_member_(!member_.world().members.empty()) {}
+      was_member_(!member_.world().members.empty()) {
+  store_->on_request([this] {
+    if (!is_excused_) job_.requests[this->self().global_rank] = {job_.simulation.now(), store_->era()};
+  });
+}
 
 void Rank::run() {
   try {
@@ -36,6 +40,7 @@ void Rank::run() {
       position_ = -1;
       try_to_enter();
       asked_at_ = job_.simulation.now();
+      ++job_.asked;
       member_.join();
       was_member_ = true;
     } else {
@@ -44,6 +49,7 @@ void Rank::run() {
     train();
     is_done_ = true;
     check_promptness();
+    ++job_.gone;
     member_.close();
     member_.leave();
     has_finished_ = true;
@@ -58,7 +64,14 @@ void Rank::move_store(SimulatedServer& server, const std::set<int>& roll) {
   if (seat_.group != nullptr) seat_.group->abort(seat_.rank);
 }
 
+void Rank::excuse() {
+  is_excused_ = true;
+  job_.requests.erase(self().global_rank);
+}
+
 void Rank::end() {
+  if (!is_done_) ++job_.gone;
+  job_.requests.erase(self().global_rank);
   store_->end();
   const auto kind = has_finished_ ? FailureCause::Kind::PeerLeft : FailureCause::Kind::LostPeer;
   job_.groups.note_end(self().global_rank, {kind, self().global_rank});
@@ -67,11 +80,21 @@ void Rank::end() {
 // If nothing but kills has happened, nobody waits for a timeout.
 void Rank::check_promptness() {
   const std::int64_t moves = era_of(member_.world().number);
-  const std::int64_t worlds = member_.world().number - first_number_of(moves) + kMostWorldsBefore * moves;
+  const std::int64_t worlds_here = member_.world().number - first_number_of(moves);
+  const std::int64_t worlds = worlds_here + kMostWorldsBefore * moves;
   const Time longest = kLongestStep * job_.shape.steps + kLongestChange * worlds + kLongestMove * moves;
-  if (job_.network.allows_timeouts() || job_.simulation.now() <= longest) return;
+  if (job_.network.allows_timeouts()) return;
+  check_thrift(worlds_here);
+  if (job_.simulation.now() <= longest) return;
   job_.simulation.fail(fmt::format("{} steps in {} worlds took {} ms", job_.shape.steps, worlds + 1,
                                    std::chrono::duration_cast<milliseconds>(job_.simulation.now()).count()));
+}
+
+// Each end of a process, and each that asks to be let in, leads to one more world at most.
+void Rank::check_thrift(std::int64_t worlds) {
+  if (worlds <= job_.gone + job_.asked) return;
+  job_.simulation.fail(fmt::format("{} worlds followed {} ends of processes and {} requests to be let in", worlds,
+                                   job_.gone, job_.asked));
 }
 
 void Rank::train() {
@@ -79,11 +102,14 @@ void Rank::train() {
     try {
       settle();
       bool lets_in = false;
+      Time looked_at{0};
       while (!lets_in && position_ < job_.shape.steps) {
         update();
+        looked_at = job_.simulation.now();
         lets_in = someone_waits();
       }
       if (lets_in && position_ < job_.shape.steps) {
+        admission_ = Admission{member_.world(), looked_at};
         member_.admit();
         continue;
       }
@@ -132,8 +158,26 @@ void Rank::check_world(const RankWorld& world) {
   last_world_ = world.number;
 }
 
+// All members had agreed to let others in, and none of them has gone since: so whoever had asked by then is let in.
+void Rank::check_admission(const RankWorld& world) {
+  for (const Peer& peer : world.members) job_.requests.erase(peer.global_rank);
+  const auto admission = std::exchange(admission_, std::nullopt);
+  if (!admission || world.number != admission->before.number + 1) return;
+  const auto& before = admission->before.members;
+  if (std::any_of(before.begin(), before.end(),
+                  [&](const Peer& peer) { return world.rank_of(peer.global_rank) < 0; })) {
+    return;
+  }
+  for (const auto& [number, request] : job_.requests) {
+    if (request.era != era_of(world.number) || request.since > admission->agreed_at) continue;
+    job_.simulation.fail(
+        fmt::format("process {} had asked to be let in, and world {} is formed without it", number, world.number));
+  }
+}
+
 void Rank::connect(const RankWorld& world) {
   check_world(world);
+  check_admission(world);
   former_ = seat_;
   seat_ = {&job_.groups.of(world), world.rank_of(self().global_rank)};
   if (job_.connections_to_fail > 0 && job_.simulation.random().chance(50)) {

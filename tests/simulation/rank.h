@@ -43,7 +43,7 @@ class Rank : private WorldLinks {
   const std::optional<Time>& asked_at() const { return asked_at_; }
 
   /// It was made to stand still, so that others may have given it up.
-  void excuse() { is_excused_ = true; }
+  void excuse();
   bool is_excused() const { return is_excused_; }
   /// @param killer  ends a process of this host
   void set_killer(std::function<void(int pid)> killer) { killer_ = std::move(killer); }
@@ -58,7 +58,9 @@ class Rank : private WorldLinks {
   void begin();
   void train();
   void check_promptness();
+  void check_thrift(std::int64_t worlds);
   void check_world(const RankWorld& world);
+  void check_admission(const RankWorld& world);
   void settle();
   void receive_state(const Standing& standing);
   void update();
@@ -80,6 +82,11 @@ class Rank : private WorldLinks {
   Seat seat_;
   Seat former_;  // until the next group is connected, unless the program has left it before
   std::optional<Time> asked_at_;
+  struct Admission {
+    RankWorld before;
+    Time agreed_at{0};  // requests that were complete by then are to be met
+  };
+  std::optional<Admission> admission_;  // until the next world
   std::int64_t last_world_ = -1;
   std::int64_t position_ = 0;
   std::uint64_t state_ = 0;

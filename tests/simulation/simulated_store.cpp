@@ -201,6 +201,7 @@ void SimulatedStore::finish(Deadline /*deadline*/) {
 
 void SimulatedStore::set(const std::string& key, const std::string& value) {
   call(StoreOperation::Set, text_fields({key, value}));
+  if (on_request_ && key.find("ask/") != std::string::npos) on_request_();
 }
 
 std::string SimulatedStore::get(const std::string& key, Deadline deadline) {

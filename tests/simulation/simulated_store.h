@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/net/server/store_service.h"
@@ -77,6 +78,10 @@ class SimulatedStore : public Store {
   SimulatedStore(Process& process, SimulatedServer& server, Points& points);
 
   ConnectionId connection() const { return connection_; }
+  /// How many servers were lost before the present one.
+  std::int64_t era() const { return server_->era(); }
+  /// @param take  is called when a request to be let in is complete
+  void on_request(std::function<void()> take) { on_request_ = std::move(take); }
   /// The process has ended, and with it its connection.
   void end() { server_->end(connection_); }
   /// The launcher tells where the store is now; the connection to the earlier one ends.
@@ -110,6 +115,7 @@ class SimulatedStore : public Store {
   SimulatedServer* server_;
   Points& points_;
   ConnectionId connection_;
+  std::function<void()> on_request_;
   bool is_lost_ = false;
   SimulatedServer* told_ = nullptr;  // not followed yet; null: none
   std::set<int> roll_;
