@@ -92,6 +92,32 @@ TEST_F(Moving, GoesToTheNewestOfSeveral) {
   EXPECT_EQ(store->follow(soon()).era, 2);
 }
 
+// The host that was to serve is lost before anyone could tell so.
+TEST_F(Moving, WaitsForNewsIfNobodyAnswersThere) {
+  auto first = serve("first"), second = serve("second"), third = serve("third");
+  third->resume_generation(0);
+  const auto store = enter(*first);
+  store->watch([] {});
+  say_moved(1, *second);
+  second.reset();
+  auto move = std::async(std::launch::async, [&] { return store->follow(soon()); });
+  EXPECT_EQ(move.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout) << "it looks for the second";
+  say_moved(2, *third);
+  EXPECT_EQ(move.get().era, 2);
+}
+
+TEST_F(Moving, RefusesAProcessOfALaterGroup) {
+  auto first = serve("first"), second = serve("second");
+  first->resume_generation(0);
+  second->resume_generation(0);
+  auto client = std::make_shared<StoreClient>(first->address(), "", soon());
+  client->enter(self_, soon());
+  MovingStore store(std::move(client), self_, /*round=*/1, file_);
+  store.watch([] {});
+  say_moved(1, *second);
+  EXPECT_THROW(store.follow(soon()), Error);
+}
+
 TEST_F(Moving, KnowsItsEraIfItBeginsThere) {
   auto second = serve("second");
   say_moved(1, *second);

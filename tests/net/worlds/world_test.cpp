@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+#include <utility>
+
 #include "lockstep/base/error.h"
+#include "lockstep/net/store/store_protocol.h"
+#include "lockstep/net/store/wire.h"
 #include "lockstep/net/thread_ranks.h"
 #include "lockstep/net/worlds/world_agreement.h"
 
@@ -100,6 +106,121 @@ TEST(WorldAgreementTest, AMemberThatConnectsIsNotGivenUpAnyMore) {
   zero.heard_of(world_with(0, {0, 1}));
   const RankWorld next = zero.next(first, false, false, Deadline::after(std::chrono::seconds(5)));
   EXPECT_EQ(ranks_of(next), (std::vector<int>{0, 1}));
+}
+
+// Another member had given up one that is late, on another host: nobody else knows.
+TEST(WorldAgreementTest, LooksForANewerWorldWhileItMeets) {
+  for (const bool all_are_ready : {false, true}) {
+    auto store = std::make_shared<MemoryStore>();
+    const RankWorld first = world_with(0, {0, 1, 2});
+    WorldAgreement zero(store, first.members[0]), one(store, first.members[1]), two(store, first.members[2]);
+    one.meet(first, Deadline::after(std::chrono::milliseconds(0)));
+    if (all_are_ready) two.meet(first, Deadline::after(std::chrono::milliseconds(0)));
+    one.give_up(2);
+    one.next(first, false, false, Deadline::after(std::chrono::seconds(5)));
+    const WorldMeeting meeting = zero.meet(first, Deadline::after(std::chrono::milliseconds(0)));
+    EXPECT_FALSE(meeting.is_complete);
+    EXPECT_EQ(ranks_of({0, meeting.late}), std::vector<int>{}) << "there is nobody to wait for";
+  }
+}
+
+// A process that stands still after its look, until its deadline has passed.
+class StoreOfASleeper : public MemoryStore {
+ public:
+  std::vector<LostRank> lost_ranks() override {
+    if (sleep) std::exchange(sleep, nullptr)();
+    return MemoryStore::lost_ranks();
+  }
+  std::function<void()> sleep;
+};
+
+TEST(WorldAgreementTest, LooksOnceMoreAfterItHasSlept) {
+  auto store = std::make_shared<StoreOfASleeper>();
+  const RankWorld first = world_with(0, {0, 1});
+  WorldAgreement zero(store, first.members[0]), one(store, first.members[1]);
+  const Deadline deadline = Deadline::after(std::chrono::milliseconds(500));
+  store->sleep = [&] {
+    one.meet(first, Deadline::never());
+    std::this_thread::sleep_for(deadline.remaining());
+  };
+  const WorldMeeting meeting = zero.meet(first, deadline);
+  EXPECT_TRUE(meeting.is_complete) << "the other one was there in time";
+}
+
+// Rank 1 has proposed the first world of a new store, and is lost, before rank 0 proposes another one.
+TEST(WorldAgreementTest, TheFirstProposalCountsInANewStore) {
+  auto store = std::make_shared<StoreOfASleeper>();
+  const RankWorld first = world_with(0, {0, 1});
+  WorldAgreement zero(store, first.members[0]), one(store, first.members[1]);
+  for (WorldAgreement* const each : {&zero, &one}) each->begin_era(1);
+  std::vector<Peer> late;
+  store->sleep = [&] {
+    EXPECT_EQ(ranks_of(one.call_roll(first, {0, 1}, Deadline::never(), late)), (std::vector<int>{0, 1}));
+    store->mark_lost(1, "killed");
+  };
+  EXPECT_EQ(ranks_of(zero.call_roll(first, {0, 1}, Deadline::never(), late)), (std::vector<int>{0, 1}));
+}
+
+TEST(WorldAgreementTest, AProcessThatIsLostAfterItsWordIsNotInTheNewStoresFirstWorld) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_with(0, {0, 1});
+  WorldAgreement zero(store, first.members[0]);
+  zero.begin_era(1);
+  store->set("here/1", encode(first));
+  store->mark_lost(1, "killed");
+  std::vector<Peer> late;
+  EXPECT_EQ(ranks_of(zero.call_roll(first, {0, 1}, Deadline::never(), late)), std::vector<int>{0});
+}
+
+// It was given up because it was late at the lost store.
+TEST(WorldAgreementTest, WhoeverArrivesAtANewStoreIsThere) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_with(0, {0, 1});
+  WorldAgreement zero(store, first.members[0]);
+  zero.give_up(1);
+  zero.begin_era(1);
+  store->set("here/1", encode(first));
+  std::vector<Peer> late;
+  EXPECT_EQ(ranks_of(zero.call_roll(first, {0, 1}, Deadline::never(), late)), (std::vector<int>{0, 1}));
+}
+
+// It was let in just before the store was lost.
+TEST(WorldAgreementTest, AProcessAtTheDoorFindsItselfInTheNewStoresFirstWorld) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_with(first_number_of(1), {0, 4});
+  WorldAgreement four(store, first.members[1]);
+  four.begin_era(1);
+  store->set("world/" + std::to_string(first.number), encode(first));
+  EXPECT_EQ(four.wait_for_admission(Deadline::after(std::chrono::seconds(5))).number, first.number);
+}
+
+TEST(WorldAgreementTest, RequestsInANewStoreAreNew) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld world = world_with(1, {0, 4});
+  const auto ask = [&](const Peer& peer) {
+    EXPECT_THROW(WorldAgreement(store, peer).wait_for_admission(Deadline::after(std::chrono::milliseconds(1))),
+                 TimeoutError);
+  };
+  WorldAgreement zero(store, world.members[0]);
+  ask(world.members[1]);
+  EXPECT_FALSE(zero.someone_waits(world)) << "it is a member";
+  zero.begin_era(1);
+  for (const char* key : {"asked", "ask/1"}) store->delete_key(key);
+  ask(world_with(0, {5}).members[0]);
+  EXPECT_TRUE(zero.someone_waits(world));
+}
+
+// It has its number, and its request is on the way.
+TEST(WorldAgreementTest, LooksAgainForARequestThatIsNotComplete) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_with(0, {0});
+  WorldAgreement zero(store, first.members[0]);
+  store->add("asked", 1);
+  EXPECT_FALSE(zero.someone_waits(first));
+  WireWriter request;
+  write_peer(request, world_with(0, {4}).members[0]);
+  store->set("ask/1", request.bytes());
+  EXPECT_TRUE(zero.someone_waits(first));
 }
 
 TEST(WorldAgreementTest, LetsAProcessIn) {
