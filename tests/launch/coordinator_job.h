@@ -167,4 +167,23 @@ class CoordinatorJob {
   std::set<std::string> announced_;
 };
 
+/// A job whose coordinator was lost, as the host "a" takes it over.
+inline CoordinatorJob taken_over(int hosts, int quorum, int max_restarts = 3) {
+  Coordinator::Takeover takeover;
+  takeover.story = "host host-z is lost";
+  takeover.generation = 4;
+  takeover.restarts = 1;
+  takeover.hosts = hosts;
+  takeover.quorum = quorum;
+  return {1, 4, max_restarts, takeover};
+}
+
+/// A host's ranks that survive others, as it reports them.
+inline HostReport::Ranks ranks_of(const std::vector<int>& members, int next_member) {
+  HostReport::Ranks ranks;
+  ranks.members = members;
+  ranks.next_member = next_member;
+  return ranks;
+}
+
 }  // namespace lockstep

@@ -8,16 +8,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-CoordinatorJob taken_over(int hosts, int quorum, int max_restarts = 3) {
-  Coordinator::Takeover takeover;
-  takeover.story = "host host-z is lost";
-  takeover.generation = 4;
-  takeover.restarts = 1;
-  takeover.hosts = hosts;
-  takeover.quorum = quorum;
-  return {1, 4, max_restarts, takeover};
-}
-
 TEST(CoordinatorTakeover, StartsTheRanksAgainOnceAllHostsAreThere) {
   CoordinatorJob job = taken_over(2, 1);
   job.resume("a", 4, true, 1);
@@ -99,14 +89,6 @@ TEST(CoordinatorTakeover, DoesNotAwaitAHostThatIsLostMeanwhile) {
   EXPECT_EQ(job.running(), "ac");
 }
 
-// A host's ranks that survive others, as it reports them.
-HostReport::Ranks ranks_of(const std::vector<int>& members, int next_member) {
-  HostReport::Ranks ranks;
-  ranks.members = members;
-  ranks.next_member = next_member;
-  return ranks;
-}
-
 TEST(CoordinatorTakeover, LetsRanksContinueThatSurviveOthers) {
   CoordinatorJob job = taken_over(3, 1);
   job.resume_surviving("a", 4, ranks_of({2, 3}, 6));
@@ -120,6 +102,8 @@ TEST(CoordinatorTakeover, LetsRanksContinueThatSurviveOthers) {
     EXPECT_EQ(order.kind, Order::GoOn);
     EXPECT_EQ(order.world.generation, 4) << "the world is the same";
     EXPECT_EQ(order.world.era, 1);
+    EXPECT_EQ(order.world.restarts, 1);
+    EXPECT_EQ(order.world.next_member, 9);
     EXPECT_EQ(order.members, (std::vector<int>{2, 3, 4, 7}));
     EXPECT_EQ(order.text, "host host-z is lost; the ranks of the other hosts continue");
   }
