@@ -173,10 +173,11 @@ class ModelRank {
     });
     if (is_early) write();
   }
-  void run_lane(int owner, std::uint64_t factor) {
+  void run_lane(int owner, std::uint64_t factor, bool recovers) {
     const ModelChunks chunks{memory_, owner, factor, job_};
     if (job_.fault == Job::Fault::MarkFirst) return run_mark_first(memory_, owner, number_, chunks);
     UpdateLane<MortalMemory> lane(memory_, memory_.data(owner, kLane));
+    if (recovers && lane.is_done(number_, job_.chunks)) return;
     lane.run(number_, job_.chunks, chunks);
     memory_.expect(lane.is_done(number_, job_.chunks), "the lane is not done after it was run");
   }
@@ -184,7 +185,7 @@ class ModelRank {
     if (!meet(kEntered)) return false;
     const bool is_late = job_.fault == Job::Fault::LateDecision;
     if (!is_late) decide();
-    run_lane(memory_.rank(), factor_of(number_));
+    run_lane(memory_.rank(), factor_of(number_), false);
     if (is_late) decide();
     return meet(kArrived);
   }
@@ -210,7 +211,7 @@ class ModelRank {
     for (int rank = 0; rank < job_.ranks; ++rank) {
       const bool is_alive = std::find(alive.begin(), alive.end(), rank) != alive.end();
       const int who = is_alive ? rank : alive[dead++ % alive.size()];
-      if (who == memory_.rank()) run_lane(rank, factor);
+      if (who == memory_.rank()) run_lane(rank, factor, true);
     }
   }
   bool are_dead_or(int index, std::uint64_t round) {
