@@ -2,7 +2,9 @@
 //   trainer_rank FOLDER STEPS [START WHAT VALUE]...
 // What holds for start START of the ranks alone, from 0, or for all of them (*):
 //   weights N, frozen N   another seed of the weights, or of those that are not trained; rank: each rank has its own
+//   buffers N             another value of a buffer at the start
 //   rows N, data N        a number of samples, another seed of them
+//   length N              what the program says of its data
 //   rate X, fuse 0, resume FOLDER|true    training arguments
 //   model negated         another class with the same weights
 //   slow N                each step takes longer while there are fewer than N ranks
@@ -11,7 +13,8 @@
 //                         weight that the next one writes, if it is fused), updated, saved; or, with 0 for STEP,
 //                         passing: when they pass the training's state on to a process that has joined
 //   throw STEP            a callback throws once STEP updates are done
-// Rank 0 of the end prints the bits of weights and buffers as a number.
+//   stop STEP             each rank is asked to stop (SIGTERM) once STEP updates are done
+// Rank 0 of the end prints the bits of weights and buffers as a number, and those of what it has logged of each step.
 #include <signal.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -65,6 +68,7 @@ std::uint64_t seed_of(const std::string& what) {
 // With weights that are not trained, and buffers that each forward changes.
 struct Net : torch::nn::Module {
   Net() : norm(register_module("norm", torch::nn::BatchNorm1d(8))) {
+    norm->running_mean.fill_(std::stod(value_of("buffers", "0")));
     torch::manual_seed(seed_of("frozen"));
     frozen = register_module("frozen", torch::nn::Linear(8, 64));
     for (at::Tensor& parameter : frozen->parameters()) parameter.requires_grad_(false);
@@ -105,6 +109,7 @@ class Faults : public ls::TrainerCallback {
     if (value_of("throw", "") == std::to_string(event.state.global_step)) {
       throw std::runtime_error("a callback of this program has failed");
     }
+    if (value_of("stop", "") == std::to_string(event.state.global_step)) ::raise(SIGTERM);
     if (ls::default_group()->world_size() < std::stoi(value_of("slow", "0"))) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -142,16 +147,40 @@ class Faults : public ls::TrainerCallback {
   int ranks_ = 1 << 20;  // in the last step
 };
 
-std::uint64_t bits_of(const Net& net) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  const auto add = [&](const at::Tensor& tensor) {
+class Bits {
+ public:
+  void add(const void* data, std::size_t size) {
+    const auto* const bytes = static_cast<const unsigned char*>(data);
+    for (std::size_t i = 0; i < size; ++i) hash_ = (hash_ ^ bytes[i]) * 1099511628211ULL;
+  }
+  void add(const at::Tensor& tensor) {
     const at::Tensor plain = tensor.detach().contiguous();
-    const auto* const bytes = static_cast<const unsigned char*>(plain.data_ptr());
-    for (std::size_t i = 0; i < plain.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
-  };
-  for (const at::Tensor& parameter : net.parameters()) add(parameter);
-  for (const at::Tensor& buffer : net.buffers()) add(buffer);
-  return hash;
+    add(plain.data_ptr(), plain.nbytes());
+  }
+  unsigned long long value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 14695981039346656037ULL;
+};
+
+Bits bits_of(const Net& net) {
+  Bits bits;
+  for (const at::Tensor& parameter : net.parameters()) bits.add(parameter);
+  for (const at::Tensor& buffer : net.buffers()) bits.add(buffer);
+  return bits;
+}
+
+Bits bits_of(const std::vector<ls::LogEntry>& log) {
+  Bits bits;
+  for (const ls::LogEntry& entry : log) {
+    bits.add(&entry.step, sizeof(entry.step));
+    for (const auto& [name, value] : entry.values) {
+      if (name != "loss" && name != "grad_norm" && name != "learning_rate") continue;
+      bits.add(name.data(), name.size());
+      bits.add(&value, sizeof(value));
+    }
+  }
+  return bits;
 }
 
 int run(const std::string& folder, std::int64_t steps) {
@@ -164,6 +193,7 @@ int run(const std::string& folder, std::int64_t steps) {
         return ls::smoothed_cross_entropy(output, batch.at("labels"), 0);
       });
   options.train_dataset = std::make_shared<Rows>();
+  options.data_arguments["length"] = value_of("length", "8");
   options.callbacks = {std::make_shared<Faults>(net)};
   options.args.output_dir = folder;
   options.args.per_device_train_batch_size = 2;
@@ -180,7 +210,7 @@ int run(const std::string& folder, std::int64_t steps) {
     ls::Trainer trainer(options);
     trainer.train();
     if (trainer.is_world_process_zero()) {
-      std::printf("bits %016llx\n", static_cast<unsigned long long>(bits_of(*net)));
+      std::printf("bits %016llx log %016llx\n", bits_of(*net).value(), bits_of(trainer.state().log_history).value());
     }
   }
   ls::destroy_process_group();

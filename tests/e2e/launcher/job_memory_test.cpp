@@ -32,6 +32,12 @@ std::string trained_bits(const ProgramEnd& end) {
   return at == std::string::npos ? "" : end.out.substr(at, 21);
 }
 
+// "log 0123456789abcdef"
+std::string logged_bits(const ProgramEnd& end) {
+  const auto at = end.out.find("log ");
+  return at == std::string::npos ? "" : end.out.substr(at, 20);
+}
+
 // The bits of a training that nothing disturbs.
 std::string calm(const Words& words = {}, const std::string& steps = "12") {
   const TemporaryFolder folder;
@@ -47,12 +53,16 @@ void expect_bits(const ProgramEnd& end, const std::string& bits) {
 }
 
 TEST(JobMemory, AllRanksContinueWhereverTheyDie) {
-  const std::string bits = calm();
+  const TemporaryFolder calm_folder;
+  const ProgramEnd undisturbed = run_trainer(calm_folder.path(), {});
+  const std::string bits = trained_bits(undisturbed), log = logged_bits(undisturbed);
+  ASSERT_NE(log, "") << undisturbed.out << undisturbed.err;
   for (const char* place : {"6:start", "6:gradients", "6:writing", "7:updated", "8:saved"}) {
     SCOPED_TRACE(place);
     const TemporaryFolder folder;
     const ProgramEnd end = run_trainer(folder.path(), {"0", "die", std::string("01:") + place});
     expect_bits(end, bits);
+    EXPECT_EQ(logged_bits(end), log) << "losses, norms and rates of all steps";
     EXPECT_TRUE(has(end.err, kContinues)) << end.err;
     EXPECT_FALSE(has(end.err, kCannot)) << end.err;
   }
@@ -68,8 +78,9 @@ TEST(JobMemory, AllRanksDieTwice) {
 
 // Without a word it would continue with the weights of the first start.
 TEST(JobMemory, AnotherTrainingDoesNotTakeItOver) {
-  for (const Words& other : {Words{"weights", "2"}, Words{"frozen", "2"}, Words{"rate", "0.02"}, Words{"rows", "60"},
-                             Words{"data", "2"}, Words{"model", "negated"}}) {
+  for (const Words& other :
+       {Words{"weights", "2"}, Words{"frozen", "2"}, Words{"buffers", "0.5"}, Words{"rate", "0.02"},
+        Words{"rows", "60"}, Words{"data", "2"}, Words{"length", "4"}, Words{"model", "negated"}}) {
     SCOPED_TRACE(other.front());
     const TemporaryFolder folder;
     const ProgramEnd end = run_trainer(folder.path(), joined(joined(kAllDie, {"1"}), other));
@@ -77,6 +88,28 @@ TEST(JobMemory, AnotherTrainingDoesNotTakeItOver) {
     EXPECT_TRUE(has(end.err, kCannot)) << end.err;
     EXPECT_FALSE(has(end.err, kContinues)) << end.err;
   }
+}
+
+// Its notes and lanes have the numbers of the second one's first update.
+TEST(JobMemory, NothingIsLeftOfAnotherTrainingThatDiedInItsFirstUpdate) {
+  const Words other{"1", "weights", "2", "2", "weights", "2"};
+  for (const char* place : {"01:0:gradients", "01:0:writing"}) {
+    SCOPED_TRACE(place);
+    const TemporaryFolder folder;
+    const ProgramEnd end = run_trainer(folder.path(), joined({"0", "die", "01:0:writing", "1", "die", place}, other));
+    expect_bits(end, calm({"0", "weights", "2"}));
+    EXPECT_TRUE(has(end.err, kContinues)) << end.err;
+  }
+}
+
+// How often each weight was updated is known from the checkpoint alone until that update is finished.
+TEST(JobMemory, AllRanksDieInTheFirstUpdateAfterACheckpoint) {
+  const TemporaryFolder before, folder;
+  ASSERT_EQ(run_trainer(before.path(), {}).code, 0);
+  const ProgramEnd end =
+      run_trainer(folder.path(), {"*", "resume", before.path() + "/checkpoint-4", "0", "die", "01:4:writing"});
+  expect_bits(end, calm());
+  EXPECT_TRUE(has(end.err, "from the launcher's memory, after update 5")) << end.err;
 }
 
 // Until they have met, each rank has other weights.
@@ -123,6 +156,16 @@ TEST(JobMemory, AProcessThatDidNotGetTheStateLeavesItThere) {
   expect_bits(end, calm({}, steps));
   EXPECT_TRUE(has(end.err, "has joined in the place of rank 1")) << end.err;
   EXPECT_TRUE(has(end.err, kContinues)) << end.err;
+}
+
+// The ranks were asked to stop after the update in which they died.
+TEST(JobMemory, AStopThatWasAskedForIsNotForgotten) {
+  const std::string bits = calm({"0", "stop", "6"});
+  ASSERT_NE(bits, calm());
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), {"0", "stop", "6", "0", "die", "01:6:writing"});
+  expect_bits(end, bits);
+  EXPECT_TRUE(has(end.err, "from the launcher's memory, after update 7")) << end.err;
 }
 
 TEST(JobMemory, ACheckpointNamedByHandIsOlder) {

@@ -110,6 +110,10 @@ TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
   EXPECT_EQ(found.stop_signal, 15);
   header().number.store(9);
   EXPECT_THROW(memory.outcome(place), Error);
+  header().number.store(8);
+  memory.keep(a_place(), {}, 2);
+  header().number.store(9);
+  EXPECT_THROW(memory.outcome(memory.place()), Error) << "what is there is the outcome of the update before";
 }
 
 // The process dies at the record's second page.
