@@ -18,6 +18,7 @@
 #include "lockstep/net/secret.h"
 #include "lockstep/net/sockets/signal_mask.h"
 #include "lockstep/net/store/prefix_store.h"
+#include "lockstep/net/store/store_protocol.h"
 #include "lockstep/net/store_errors.h"
 
 namespace lockstep {
