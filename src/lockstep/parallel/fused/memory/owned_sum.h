@@ -17,9 +17,10 @@ class OwnedSum {
  public:
   /// @param begin  of the owned elements in the bucket
   OwnedSum(at::Tensor sum, std::int64_t begin) : sum_(std::move(sum)), begin_(begin) {
-    // Pointers of a source refer to the bucket's element 0.
-    const auto offset_bytes = static_cast<std::uintptr_t>(begin) * sum_.element_size();
-    sources_.push_back(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(sum_.data_ptr()) - offset_bytes));
+    // A source's pointer refers to the bucket's element 0, which may lie outside of this memory.
+    const auto first = reinterpret_cast<std::uintptr_t>(sum_.data_ptr());
+    const std::uintptr_t offset_bytes = static_cast<std::uintptr_t>(begin) * sum_.element_size();
+    sources_.push_back(reinterpret_cast<void*>(first - offset_bytes));  // NOLINT(performance-no-int-to-ptr): see above
   }
 
   const at::Tensor& tensor() const { return sum_; }
