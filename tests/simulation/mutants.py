@@ -1,43 +1,48 @@
 #!/usr/bin/env python3
-"""Shows that the simulator can fail: breaks the protocol in one place after the other, and looks for a seed that notices.
+"""Shows that the checks of the ranks' and launchers' agreement can fail: breaks it in one place after the other.
 
-    python3 tests/simulation/mutants.py SOURCE BUILD [--seeds N] [--only WORD]
+    python3 tests/simulation/mutants.py SOURCE BUILD [--seeds N] [--limit SECONDS] [--only PATTERN]
 
-For each mutant a source file of net/worlds is changed, compiled and linked with the simulator of the build folder,
-which must have been built. Exits with 1 if a mutant survives N seeds (default: 20000).
+For each mutant a source file is changed, compiled and linked with the programs that may notice: the simulator, then the
+tests of net/worlds, or the tests of launchers. While those of hosts run, the build folder's lockstep has the mutant.
+Exits with 1 if nothing notices a mutant.
 """
-import argparse
-import json
 import pathlib
-import shlex
-import subprocess
 import sys
-import tempfile
 
-AGREEMENT, MEMBER, WORLD, STANDING = "world_agreement.cpp", "world_member.cpp", "world.cpp", "member_standing.cpp"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from mutant_build import Look, Mutant, look_for, parse_flags  # noqa: E402
+
+WORLDS = "src/lockstep/net/worlds/"
+AGREEMENT, MEMBER, WORLD, STANDING = (
+    WORLDS + name for name in ("world_agreement.cpp", "world_member.cpp", "world.cpp", "member_standing.cpp"))
+STORE, ENTRANCE = WORLDS + "moving_store.cpp", WORLDS + "enter_job.cpp"
+TAKEOVER, SURVIVAL, RULES = (
+    "src/lockstep/launch/elastic/" + name
+    for name in ("coordinator_takeover.cpp", "coordinator_survival.cpp", "coordinator.cpp"))
 
 # (what is wrong then, file, what stands there, what stands there instead)
-MUTANTS = [
+AGREEMENT_OF_RANKS = [
     ("the last proposal counts, not the first", AGREEMENT,
      'store_->compare_set(world_key(step.world.number), "", encode(step.world));',
      "store_->set(world_key(step.world.number), encode(step.world));"),
     ("a member that meets does not look for a newer world", AGREEMENT, "if (values.front()) return {};", ""),
     ("a member that meets does not look for losses", AGREEMENT, "if (world.rank_of(lost) >= 0) return {};",
      "(void)lost;"),
-    ("all are there when the first one is", AGREEMENT, "if (meeting.late.empty()) return",
+    ("one member that is ready counts as all", AGREEMENT, "if (meeting.late.empty()) return",
      "if (meeting.late.size() < values.size()) return"),
-    ("a member that has slept gives up who was late before it looked again", AGREEMENT, "if (is_last) return meeting;",
+    ("a rank that has slept gives others up before it looks again", AGREEMENT, "if (is_last) return meeting;",
      "if (deadline.passed()) return meeting;"),
     ("a silent rank counts as lost", AGREEMENT, "if (!lost.silent) gone.insert(lost.rank);", "gone.insert(lost.rank);"),
-    ("who has left is awaited", AGREEMENT, "i < left->size();) {", "i > left->size();) {"),
-    ("who leaves overwrites others that left", AGREEMENT, "before.empty() ? std::to_string(self_.global_rank) : ",
-     "true ? std::to_string(self_.global_rank) : "),
-    ("who was given up counts as there", AGREEMENT, "std::set<int> gone = given_up_;", "std::set<int> gone;"),
+    ("a rank that has left is awaited", AGREEMENT, "i < left->size();) {", "i > left->size();) {"),
+    ("a rank that leaves overwrites others that left", AGREEMENT,
+     "before.empty() ? std::to_string(self_.global_rank) : ", "true ? std::to_string(self_.global_rank) : "),
+    ("a rank that was given up counts as there", AGREEMENT, "std::set<int> gone = given_up_;", "std::set<int> gone;"),
     ("requests count as settled at the first look", AGREEMENT, "if (all_are_settled) settled_ = asked;",
      "settled_ = asked;"),
     ("a request that is not complete counts as settled", AGREEMENT, "const bool is_settled = peer && (",
      "const bool is_settled = !peer || ("),
-    ("who waits at the door looks at the first world alone", AGREEMENT, "      ++world;\n", ""),
+    ("a process at the door looks at the first world alone", AGREEMENT, "      ++world;\n", ""),
     ("a member proposes although nothing has changed", WORLD, "if (changes) step.kind", "step.kind"),
     ("the lost are proposed again", WORLD, "if (view.gone.count(peer.global_rank) == 0) ", ""),
     ("a rank that stands still is not given up", MEMBER,
@@ -46,90 +51,174 @@ MUTANTS = [
      "peer.pid < 0) links_.end_process"),
     ("a failed connection is not tried again", MEMBER, "agreement_.next(world_, true, false,",
      "agreement_.next(world_, false, false,"),
-    ("who does not arrive is not given up", MEMBER, "    give_up(late.global_rank);\n", ""),
-    ("who was given up once counts so forever", MEMBER, "agreement_.heard_of(world_);", ""),
-    ("the last proposal counts in a new store, not the first", AGREEMENT,
-     'store_->compare_set(world_key(first.number), "", encode(first));',
-     "store_->set(world_key(first.number), encode(first));"),
-    ("the first one in a new store awaits nobody", AGREEMENT, "if (missing.empty() || is_last) {", "if (true) {"),
-    ("the lost are awaited in a new store", AGREEMENT, "if (!told[i] && gone.count(numbers[i]) == 0) missing",
-     "if (!told[i]) missing"),
-    ("who is let in is not awaited in a new store", AGREEMENT,
-     'if (era_ > 0) store_->set(here_key(self_.global_rank), "");', ""),
-    ("who was given up before counts so in a new store", AGREEMENT, "given_up_.clear();", ""),
-    ("the oldest world counts in a new store", WORLD, "std::max_element(known.begin()",
-     "std::min_element(known.begin()"),
-    ("who is not there is in the first world of a new store", WORLD, "if (here.count(peer.global_rank) != 0) ", ""),
-    ("who does not arrive in a new store is not ended", MEMBER, "    give_up(each.global_rank);\n", ""),
+    ("a rank that does not arrive is not given up", MEMBER, "    give_up(late.global_rank);\n", ""),
+    ("a rank that was given up once counts so forever", MEMBER, "agreement_.heard_of(world_);", ""),
+    ("a member that fails does not end its connections", MEMBER, "  links_.disconnect();\n  for (world_ =",
+     "  for (world_ ="),
     ("the first rank gives its state, however old", STANDING, "standing.source = static_cast<int>(rank);", ""),
     ("members that differ count as equal", STANDING, "standing.all_equal && members[rank]", "true || members[rank]"),
 ]
 
+IN_A_NEW_STORE = [
+    ("the last proposal counts in a new store, not the first", AGREEMENT,
+     'store_->compare_set(world_key(first.number), "", encode(first));',
+     "store_->set(world_key(first.number), encode(first));"),
+    ("the first rank in a new store awaits nobody", AGREEMENT, "if (missing.empty() || is_last) {", "if (true) {"),
+    ("the lost are awaited in a new store", AGREEMENT, "if (!told[i] && gone.count(numbers[i]) == 0) missing",
+     "if (!told[i]) missing"),
+    ("the lost are in the first world of a new store", AGREEMENT,
+     "if (!told[i] || gone.count(numbers[i]) != 0) continue;", "if (!told[i]) continue;"),
+    ("a process that is let in is not awaited in a new store", AGREEMENT,
+     'if (era_ > 0) store_->set(here_key(self_.global_rank), "");', ""),
+    ("a process that is let in misses the first world of a new store", AGREEMENT,
+     "first_number_of(era_) + (era_ > 0 ? 0 : 1)", "first_number_of(era_) + 1"),
+    ("a process at the door looks at the lost store's worlds", AGREEMENT, "first_number_of(era_) + (era_ > 0 ? 0 : 1)",
+     "1"),
+    ("requests that the lost store had settled count as settled", AGREEMENT, "  settled_ = 0;\n", ""),
+    ("a rank that was given up before counts so in a new store", AGREEMENT, "given_up_.clear();", ""),
+    ("a member does not report the world that it knows", AGREEMENT,
+     "store_->set(here_key(self_.global_rank), encode(current));", 'store_->set(here_key(self_.global_rank), "");'),
+    ("the oldest world counts in a new store", WORLD, "std::max_element(known.begin()",
+     "std::min_element(known.begin()"),
+    ("a rank that is not there is in the first world of a new store", WORLD,
+     "if (here.count(peer.global_rank) != 0) ", ""),
+    ("worlds of a new store have the numbers of the lost one", WORLD, "first.number = first_number_of(era);",
+     "first.number = 1;"),
+    ("a rank that does not arrive in a new store is not ended", MEMBER, "    give_up(each.global_rank);\n", ""),
+    ("a member ignores that the store is lost while it is let in", MEMBER,
+     "    form(agreement_.wait_for_admission(Deadline::never()));\n  } catch (const StoreLostError&) {\n"
+     "    follow_store();",
+     "    form(agreement_.wait_for_admission(Deadline::never()));\n  } catch (const StoreLostError&) {\n    throw;"),
+    ("a member ignores that the store is lost while it lets others in", MEMBER,
+     "Deadline::after(kUntilTheStoreKnows)));\n  } catch (const StoreLostError&) {\n    follow_store();",
+     "Deadline::after(kUntilTheStoreKnows)));\n  } catch (const StoreLostError&) {\n    throw;"),
+    ("a member ends if the next store is lost, too", MEMBER, "      continue;\n    }\n    throw;", "    }\n    throw;"),
+    ("a process without a world calls the roll", MEMBER,
+     "if (world_.members.empty()) return agreement_.wait_for_admission(Deadline::never());", ""),
+]
 
-WORLDS = "src/lockstep/net/worlds"
+# How a process finds the store: a spare or a process that has just joined may look where it was.
+WHERE_THE_STORE_IS = [
+    ("a process that reached the lost store takes it for the newest", STORE,
+     "era_ = is_there ? newest->era : newest->era - 1;", "era_ = newest->era;"),
+    ("a process that reached the lost store stays there", STORE, "if (!is_there) take_news(*newest);", ""),
+    ("the word of an earlier move counts again", STORE, "newest->era <= era_ || (news_", "false || (news_"),
+    ("requests to the lost store are not given up", STORE,
+     'client()->abandon("the job\'s store is at " + move.address + " now");', ""),
+    ("a process follows before its group has ended", STORE, "  if (on_move_) on_move_();\n  {", "  {"),
+    ("a process gives up if the host of the news is lost, too", STORE, "if (deadline.passed()) throw;\n      log_info",
+     "throw;\n      log_info"),
+    ("a process of another group follows", STORE, "if (entered.round != round_) {", "if (false) {"),
+    ("a process keeps the era of the lost store", STORE, "    era_ = move.era;\n", ""),
+    ("a process that starts looks only where it was told", ENTRANCE,
+     "const auto newest = file ? read_store_move(*file) : std::nullopt;",
+     "const std::optional<StoreMove> newest;"),
+    ("a process that starts gives up if nobody answers", ENTRANCE, "if (deadline.passed()) throw;\n    } catch",
+     "throw;\n    } catch"),
+    ("a process that starts gives up if the store is lost as it enters", ENTRANCE,
+     "if (!file || deadline.passed()) throw;", "throw;"),
+]
+
+# Launchers: who serves the store, with which hosts.
+WHO_TAKES_OVER = [
+    ("the era that a host knows does not count", TAKEOVER, "era_ = std::max(era_, report.ranks.era + 1);", ""),
+    ("numbers of processes that a host knows are given again", TAKEOVER,
+     "next_member_ = std::max(next_member_, report.ranks.next_member);", ""),
+    ("restarts that a host knows do not count", TAKEOVER, "restarts_ = std::max(restarts_, report.restarts);", ""),
+    ("a newer world that a host knows does not count", TAKEOVER, "worlds_ = std::max(worlds_, report.generation);", ""),
+    ("the host that serves is not the first one of the world", TAKEOVER,
+     "hosts_.insert(host.entry.id == job_.id ? hosts_.begin() : hosts_.end(), host);", "hosts_.push_back(host);"),
+    ("the host that serves is not awaited", TAKEOVER, "&& find(job_.id) != nullptr;", ";"),
+    ("a report of an older world counts", TAKEOVER, "if (report.generation != host.generation) return;", ""),
+    ("ranks that end while hosts are awaited count as running", TAKEOVER, "      host.placed = false;\n", ""),
+    ("ranks that announce their survival late are not known", TAKEOVER,
+     "      host.survives = true;\n      host.bereft = false;\n      return;", "      return;"),
+    ("a host that loses its ranks meanwhile counts as with ranks", TAKEOVER, "      host.bereft = true;\n      return;",
+     "      return;"),
+    ("ranks that succeed meanwhile are awaited", TAKEOVER, "      host.succeeded = true;\n      return;",
+     "      return;"),
+    ("ranks that fail meanwhile count as survivors", TAKEOVER, "      host.survives = false;\n      return;",
+     "      return;"),
+    ("a request counts twice", TAKEOVER, "if (note_request(host, report)) ++host.asked;", "++host.asked;"),
+    ("a process that ends meanwhile is awaited", TAKEOVER,
+     "lost_.push_back({host.generation, host.entry.name, report.text, {report.member}});", ""),
+    ("others are not awaited once a quorum is there", TAKEOVER,
+     "if (!has_quorum || (resumed() < takeover_->hosts && !had_time)) return;", "if (!has_quorum) return;"),
+    ("others are awaited forever", TAKEOVER, "now >= short_since_ + kForTheRest;", "false;"),
+    ("a part without a quorum continues", TAKEOVER, "resumed() >= takeover_->quorum && find", "find"),
+    ("a part without a quorum waits forever", TAKEOVER, "if (!has_quorum && now >= short_since_ + kToMeet) {",
+     "if (false) {"),
+    ("a host that joins counts for the quorum", TAKEOVER, "return host.generation > 0;", "return true;"),
+    ("ranks of an older world continue", TAKEOVER, "if (!each->placed || each->generation == worlds_) continue;",
+     "if (true) continue;"),
+    ("ranks are started again although they survive", TAKEOVER, "if (goes_on()) return go_on_from_here();", ""),
+    ("the ranks are told another era", TAKEOVER, "  order.world.era = era_;\n", ""),
+    ("the hosts are not told the next number", TAKEOVER, "  order.world.next_member = next_member_;\n", ""),
+    ("the hosts are not told the restarts", TAKEOVER, "  order.world.restarts = restarts_;\n", ""),
+    ("the roll has the first host's ranks alone", TAKEOVER,
+     "if (host.placed) order.members.insert", "if (host.placed && order.members.empty()) order.members.insert"),
+    ("what the lost host did not grant is forgotten", TAKEOVER,
+     "for (; host.asked > 0; --host.asked) grant_member(host);", "host.asked = 0;"),
+    ("hosts that came meanwhile wait forever", TAKEOVER,
+     "  let_in_who_waits();\n  end_if_all_succeeded();\n}\n\n// This", "  end_if_all_succeeded();\n}\n\n// This"),
+    ("a job whose ranks have all succeeded does not end", TAKEOVER,
+     "  let_in_who_waits();\n  end_if_all_succeeded();\n}\n\n// This", "  let_in_who_waits();\n}\n\n// This"),
+    ("hosts that begin elsewhere stay there", TAKEOVER, "if (phase_ == Phase::Gathering && worlds_ == 0) {",
+     "if (false) {"),
+    ("ranks at the lost endpoint run on", TAKEOVER,
+     "if (phase_ == Phase::Over) return;\n  end(false,", "return;\n  end(false,"),
+    ("half of the hosts are silent, and the others continue", TAKEOVER, "return count() < std::count_if",
+     "return false && count() < std::count_if"),
+    ("hosts that were silent long ago count", TAKEOVER,
+     "each.host.is_silent && now <= each.since + 2 * rules_.keep_alive", "each.host.is_silent"),
+    ("hosts that were killed count as silent", TAKEOVER, "each.host.is_silent && now <=", "now <="),
+    ("a host that was given up is not asked to return", TAKEOVER,
+     "  send(host, order_to(HostOrder::Kind::Return));\n", ""),
+    ("a host that returned counts as silent", TAKEOVER, "  given_up_.erase(found);\n", ""),
+    ("a host that was cut off sends others away", TAKEOVER,
+     "if (found == given_up_.end() || is_cut_off_) return;", "if (found == given_up_.end()) return;"),
+    ("a host that is lost meanwhile is awaited", RULES, "if (lost.generation > 0) --takeover_->hosts;", ""),
+    ("a stranger that is lost meanwhile counts as a host of the job", RULES,
+     "if (lost.generation > 0) --takeover_->hosts;", "--takeover_->hosts;"),
+    ("a host that joins is not told the era", SURVIVAL,
+     "  order.world.first_member = host.members.front();\n  order.world.era = era_;",
+     "  order.world.first_member = host.members.front();"),
+    ("a request counts again in a new store", SURVIVAL, "if (report.request <= host.requests) return false;", ""),
+]
+
+MOVES, NODES = "src/lockstep/launch/elastic/elastic_takeover.cpp", "src/lockstep/launch/elastic/elastic_nodes.cpp"
+# Launchers: how they notice that the store is lost, and tell their ranks. Real hosts, whose links go down.
+HOW_IT_MOVES = [
+    ("a host that does not answer counts as ended", MOVES,
+     "    } catch (const Error&) {\n      return false;\n    }\n  }\n}",
+     "    } catch (const Error&) {\n      return true;\n    }\n  }\n}"),
+    ("a host that was given up takes over", MOVES,
+     "if (!takeover.is_possible() || (returns && !has_ended)) return false;",
+     "if (!takeover.is_possible()) return false;"),
+    ("a host gives the serving one up as soon as that gives it up", NODES, "kTimeToBeTakenBack{2}",
+     "kTimeToBeTakenBack{0}"),
+    ("the ranks do not learn where the store is", MOVES, "    write_store_move(store_file_, move);\n", ""),
+    ("a launcher forgets the era", MOVES, "  standing_.era = order.world.era;\n", ""),
+    ("the roll that the ranks get is empty", MOVES, "  move.roll.insert(order.members.begin(), order.members.end());\n",
+     ""),
+]
 
 
-def check_places(source):
-    for what, name, old, new in MUTANTS:
-        count = (source / WORLDS / name).read_text().count(old)
-        if count != 1:
-            sys.exit(f"{what}: {name} has {count} times: {old}")
-
-
-def compile_command(build):
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        if "/lockstep_net.dir/" in entry.get("output", entry["command"]):
-            words = shlex.split(entry["command"])
-            at = words.index("-o")
-            del words[at:at + 2]
-            del words[words.index("-c"):]
-            return words, entry["directory"]
-    sys.exit("the build folder does not know lockstep_net")
-
-
-def link_command(build):
-    out = subprocess.run(["ninja", "-C", build, "-t", "commands", "survival_simulator"], check=True,
-                         stdout=subprocess.PIPE, text=True).stdout
-    words = shlex.split(out.splitlines()[-1])
-    words = words[words.index("&&") + 1:] if words[0] == ":" else words
-    return words[:words.index("&&")] if "&&" in words else words
-
-
-def run(source, build, mutant, folder, seeds):
-    what, name, old, new = mutant
-    text = (source / WORLDS / name).read_text()
-    changed, built, program = folder / name, folder / "mutant.o", folder / "simulator"
-    changed.write_text(text.replace(old, new))
-    compiler, directory = compile_command(build)
-    subprocess.run(compiler + ["-Wno-unused", "-c", changed, "-o", built], check=True, cwd=directory)
-    link = link_command(build)
-    at = link.index("-o")
-    link[at + 1] = str(program)
-    link.insert(at, str(built))  # before the library, so that this definition is the first
-    subprocess.run(link + ["-Wl,--allow-multiple-definition"], check=True, cwd=build)
-    done = subprocess.run([program, "--seeds", str(seeds)], stdout=subprocess.PIPE, text=True, timeout=1800)
-    lines = done.stdout.splitlines()
-    found = next((line for line in lines if " FAILED: " in line), None)
-    print(f"{what}\n    {found or 'NOT FOUND in ' + str(seeds) + ' seeds'}", flush=True)
-    return found is not None
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=pathlib.Path)
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--seeds", type=int, default=20000)
-    parser.add_argument("--only", default="", help="mutants whose description has this word")
-    flags = parser.parse_args()
-    check_places(flags.source)
-    chosen = [mutant for mutant in MUTANTS if flags.only in mutant[0]]
-    survived = 0
-    for mutant in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            survived += not run(flags.source.resolve(), flags.build.resolve(), mutant, pathlib.Path(folder), flags.seeds)
-    print(f"{len(chosen) - survived} of {len(chosen)} mutants found")
-    return 1 if survived else 0
+def mutants(seeds):
+    simulator = Look("survival_simulator", ["--seeds", str(seeds)])
+    in_worlds = Look("net_test", ["--gtest_filter=World*:NextStep*:FirstWorld*:StandingOf*", "--gtest_fail_fast"])
+    of_store = Look("net_test", ["--gtest_filter=Moving*", "--gtest_fail_fast"])
+    of_launchers = Look("launch_test", ["--gtest_filter=Coordinator*", "--gtest_fail_fast"])
+    of_hosts = Look("e2e_launcher_test", ["--gtest_filter=Elastic.GoesOn*:ElasticHosts*:SurvivingLinks*:SurvivingHosts."
+                                          "GoOnIfOneServingHost*", "--gtest_fail_fast"], starts="lockstep")
+    found = []
+    for rows, looks in ((AGREEMENT_OF_RANKS, [simulator, in_worlds]), (IN_A_NEW_STORE, [simulator, in_worlds]),
+                        (WHERE_THE_STORE_IS, [of_store]), (WHO_TAKES_OVER, [of_launchers]),
+                        (HOW_IT_MOVES, [of_hosts])):
+        found += [Mutant(*row, looks) for row in rows]
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    flags = parse_flags(__doc__)
+    sys.exit(look_for(flags, mutants(flags.seeds)))
