@@ -17,7 +17,7 @@ seed chooses, equal for all systems:
 
 PYTHON needs torch; for TorchFT, in a place of its own because it may ask for another torch:
 
-    python3 -m venv venv && venv/bin/pip install torch numpy --index-url https://download.pytorch.org/whl/cpu
+    python3 -m venv venv && venv/bin/pip install torch numpy
     venv/bin/pip install --no-deps --target torchft torchft
     venv/bin/pip install --target torchft requests protobuf opentelemetry-exporter-otlp-proto-http
 
