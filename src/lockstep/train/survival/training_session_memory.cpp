@@ -165,8 +165,8 @@ void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
   note_place();
 }
 
-// A training that has failed by itself would fail there again. A process that has not got the training's state, as those
-// that had it are lost, says nothing of the training.
+// A training that has failed by itself would fail there again. A process that has not got the training's state, as
+// those that had it are lost, says nothing of the training.
 void TrainingSession::note_failure(const std::exception_ptr& failure) {
   if (!memory_ || context_.survival->position() < 0) return;
   try {
