@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <vector>
 
@@ -9,8 +10,10 @@ namespace lockstep {
 namespace {
 
 // Runs `steps` updates of `seconds` each by a clock that only the test moves, and returns the lines that were said.
-std::vector<std::string> said_after(int steps, double seconds, std::int64_t max_steps, std::int64_t done = 0) {
-  TrainingOutlook::Clock::time_point now{};
+// @param of_another  so many of them are ended by another first rank, which is lost then
+std::vector<std::string> said_after(int steps, double seconds, std::int64_t max_steps, std::int64_t done = 0,
+                                    int of_another = 0) {
+  TrainingOutlook::Clock::time_point now{std::chrono::hours(11)};
   std::vector<std::string> lines;
   const auto say = [&](const std::string& line) { lines.push_back(line); };
   TrainingOutlook outlook(nullptr, say, [&] { return now; });
@@ -24,6 +27,7 @@ std::vector<std::string> said_after(int steps, double seconds, std::int64_t max_
   for (int i = 0; i < steps; ++i) {
     now += std::chrono::duration_cast<TrainingOutlook::Clock::duration>(std::chrono::duration<double>(seconds));
     ++state.global_step;
+    state.is_world_process_zero = i >= of_another;
     outlook.on_step_end(event);
   }
   return lines;
@@ -38,6 +42,12 @@ TEST(TrainingOutlook, SaysOnceHowLongTheRestTakes) {
   EXPECT_EQ(said_after(50, 1, 60), Lines{}) << "less than a minute";
   EXPECT_EQ(said_after(50, 0.2, 100000), (Lines{"About 5 h 33 min to go: 99974 updates of 0.2 s, and evaluations"}))
       << "after five seconds";
+}
+
+TEST(TrainingOutlook, MeasuresFromWhereThisRankBecameTheFirst) {
+  EXPECT_EQ(said_after(111, 1, 1111, 0, 100), (Lines{"About 16 min 40 s to go: 1000 updates of 1 s, and evaluations"}));
+  EXPECT_EQ(said_after(110, 1, 1111, 0, 100), Lines{});
+  EXPECT_EQ(said_after(11, 250, 23), (Lines{"About 50 min 0 s to go: 12 updates of 250 s, and evaluations"}));
 }
 
 TEST(TrainingOutlook, SaysWhatIsAboutToBegin) {

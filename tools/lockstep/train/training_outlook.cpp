@@ -45,7 +45,7 @@ std::string time_text(double seconds) {
 }
 
 void TrainingOutlook::on_train_begin(TrainerEvent& event) {
-  first_step_ = event.state.global_step + 1;
+  first_end_.reset();
   if (!event.state.is_world_process_zero || !say_start_) return;
   say_start_(training_start_text(event.args, event.state));
 }
@@ -57,13 +57,18 @@ void TrainingOutlook::on_step_end(TrainerEvent& event) {
   if (!event.state.is_world_process_zero || !say_time_) return;
   const std::int64_t step = event.state.global_step;
   const Clock::time_point now = now_();
-  if (step == first_step_) first_end_ = now;
-  if (step < first_step_ + kMeasured || now - first_end_ < kLongEnough) return;
-  const double each = std::chrono::duration<double>(now - first_end_).count() / static_cast<double>(step - first_step_);
+  if (!first_end_) {
+    first_step_ = step;
+    first_end_ = now;
+  }
+  const std::int64_t steps = step - first_step_;
+  if (steps < kMeasured || now - *first_end_ < kLongEnough) return;
+  const double each = std::chrono::duration<double>(now - *first_end_).count() / static_cast<double>(steps);
   const double left = each * static_cast<double>(event.state.max_steps - step);
   if (left >= kWorthALine) {
-    say_time_(fmt::format("About {} to go: {} of {:.2g} s, and evaluations", time_text(left),
-                          counted_things(event.state.max_steps - step, "update"), each));
+    say_time_(fmt::format("About {} to go: {} of {} s, and evaluations", time_text(left),
+                          counted_things(event.state.max_steps - step, "update"),
+                          each < 100 ? fmt::format("{:.2g}", each) : fmt::format("{:.0f}", each)));
   }
   say_time_ = nullptr;
 }

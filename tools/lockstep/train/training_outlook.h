@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "lockstep/train/trainer_callback.h"
@@ -28,8 +29,9 @@ class TrainingOutlook : public TrainerCallback {
   Say say_start_;
   Say say_time_;
   std::function<Clock::time_point()> now_;
-  std::int64_t first_step_ = 0;  // the first update of this process is left out, because it is slower
-  Clock::time_point first_end_;
+  // The first update that this process ends as the first rank is left out, because it is slower.
+  std::int64_t first_step_ = 0;
+  std::optional<Clock::time_point> first_end_;
 };
 
 /// "2 ranks, engine shm, 1 thread each, fp32: 120 updates of 32 samples"
