@@ -54,7 +54,9 @@ void add_who(CLI::App& app, LaunchFlags& flags) {
 }
 
 void add_how(CLI::App& app, LaunchFlags& flags) {
-  text(app, "--max-restarts", flags.max_restarts, "how often all ranks are started again after a failure");
+  text(app, "--max-restarts", flags.max_restarts,
+       "how often all ranks are started again after a failure, and how many lost ranks get a successor if the program "
+       "survives lost ranks");
   on(app, "--warm-spares", flags.warm_spares,
      "keep a process of the program for each rank loaded, so that ranks start again at once");
   text(app, "--monitor-interval", flags.monitor_interval,
