@@ -213,6 +213,7 @@ class Chaos : public Subcommand {
     std::filesystem::create_directory(folder / (name + "-logs"));
     run.job.log = folder / (name + "-logs/launcher");
     run.job.hosts = network_ ? &*network_ : nullptr;
+    run.fault_log = folder / (name + "-logs/faults");
     run.metrics = output + "/metrics.jsonl";
     run.ranks = all_ranks();
     run.faults = faults;

@@ -6,14 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <utility>
 
 namespace lockstep {
 namespace {
-
-const std::vector<std::pair<std::string, Fault>> kKinds{
-    {"kill", Fault::Kill}, {"spare", Fault::Spare}, {"pause", Fault::Pause}, {"stop", Fault::Stop},
-    {"host", Fault::Host}, {"blink", Fault::Blink}, {"cut", Fault::Cut},     {"all", Fault::All}};
 
 // The nearest-rank percentile of sorted values.
 double percentile(const std::vector<double>& sorted, double share) {
@@ -37,7 +32,7 @@ int deaths_of_all(const ChaosCounts& counts) {
 void print_faults(const ChaosResult& result) {
   const ChaosCounts& counts = result.counts;
   std::vector<std::string> by_kind;
-  for (const auto& [name, fault] : kKinds) {
+  for (const auto& [name, fault] : named_faults()) {
     if (counts.faults.count(fault) > 0) by_kind.push_back(fmt::format("{} {}", name, counts.faults.at(fault)));
   }
   const std::string where =
@@ -70,11 +65,6 @@ void print_trouble(const ChaosResult& result) {
 }
 
 }  // namespace
-
-std::optional<Fault> fault_of(const std::string& name) {
-  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == name; });
-  return found == kKinds.end() ? std::nullopt : std::optional<Fault>(found->second);
-}
 
 int ChaosResult::troubles() const {
   return counts.failed + counts.restarts + counts.unexplained + static_cast<int>(differs.size()) +

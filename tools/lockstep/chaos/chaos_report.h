@@ -3,16 +3,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/lockstep/chaos/disturbed_run.h"
 
 namespace lockstep {
-
-/// The fault of a name, as --kinds has it; nothing if there is none.
-std::optional<Fault> fault_of(const std::string& name);
 
 struct ChaosResult {
   int ranks = 0;

@@ -1,11 +1,14 @@
 #include "tools/lockstep/chaos/disturbed_run.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <optional>
 #include <regex>
@@ -31,7 +34,12 @@ volatile std::sig_atomic_t was_stopped = 0;
 class Disturber {
  public:
   Disturber(const DisturbedRun& run, std::mt19937_64& random, ChaosCounts& counts)
-      : run_(run), random_(random), counts_(counts), job_(run.job), restarts_before_(counts.restarts) {}
+      : run_(run),
+        random_(random),
+        counts_(counts),
+        job_(run.job),
+        fault_log_(run.fault_log),
+        restarts_before_(counts.restarts) {}
 
   void act() {
     bool runs = wait_until_begun();
@@ -135,6 +143,21 @@ class Disturber {
     return false;
   }
 
+  void count(Fault fault, const std::string& hit) {
+    ++counts_.faults[fault];
+    note(name_of(fault) + ": " + hit);
+  }
+
+  // By the clock of the launchers' logs.
+  void note(const std::string& text) {
+    const auto now = std::chrono::system_clock::now();
+    const auto ms = std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count() % 1000;
+    const std::tm local = fmt::localtime(std::chrono::system_clock::to_time_t(now));
+    fault_log_ << fmt::format("{:%H:%M:%S}.{:03} {}\n", local, ms, text) << std::flush;
+  }
+
+  std::string host_text(int host) const { return "host " + run_.job.hosts->name(host); }
+
   // @return  false if there was nothing to hit
   bool disturb() {
     const Fault fault = run_.kinds[below(run_.kinds.size())];
@@ -149,7 +172,7 @@ class Disturber {
     const bool is_killed = fault == Fault::Kill || fault == Fault::Spare;
     if (fault != Fault::Pause) hit_.insert(hit.pid);
     if (!job_.send(hit, is_killed ? SIGKILL : SIGSTOP)) return false;
-    ++counts_.faults[fault];
+    count(fault, fmt::format("process {}", hit.pid));
     if (fault == Fault::Kill || fault == Fault::Stop) open(fault);
     if (fault == Fault::Pause) {
       pass(milliseconds(1 + below(kLongestPauseMs)));
@@ -173,7 +196,7 @@ class Disturber {
     for (const int signal : {SIGSTOP, SIGKILL}) {
       for (const JobOnHosts::Process& each : members) job_.send(each, signal);
     }
-    ++counts_.faults[Fault::All];
+    count(Fault::All, fmt::format("{} processes", members.size()));
     targets_.start_over();
     open_fault_.reset();
     while (all_were_hit_ && look()) {
@@ -188,7 +211,7 @@ class Disturber {
     const int host = hosts[below(hosts.size())];
     if (fault == Fault::Host) {
       job_.lose(host);
-      ++counts_.faults[fault];
+      count(fault, host_text(host));
       open(fault);
       if (until_recovered()) job_.add_host();
       return true;
@@ -204,9 +227,10 @@ class Disturber {
     }
     cut_off_ = host;
     job_.set_link(host, false);
-    ++counts_.faults[fault];
+    count(fault, host_text(host));
     fault == Fault::Cut ? until_recovered() : pass(blink);
     job_.set_link(host, true);
+    note(fmt::format("the link of {} is up", host_text(host)));
     cut_off_ = -1;
     no_cut_before_ = Clock::now() + 3 * run_.timeout;
     return true;
@@ -237,6 +261,7 @@ class Disturber {
   std::mt19937_64& random_;
   ChaosCounts& counts_;
   JobOnHosts job_;
+  std::ofstream fault_log_;
   const int restarts_before_;
   FaultTargets targets_{job_};
   std::set<pid_t> hit_;

@@ -11,25 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/lockstep/chaos/fault.h"
 #include "tools/lockstep/chaos/job_on_hosts.h"
 
 namespace lockstep {
-
-enum class Fault {
-  Kill,   ///< a rank gets SIGKILL
-  Spare,  ///< a process that waits for, or takes, a lost rank's place gets SIGKILL
-  Pause,  ///< a rank is stopped for less than the timeout of collectives
-  Stop,   ///< a rank is stopped until the others have given it up
-  Host,   ///< a host's launcher gets SIGKILL, and with it its ranks; later one starts on another host
-  Blink,  ///< a host's link is down for less than the timeout
-  Cut,    ///< a host's link is down until the others have given it up
-  All,    ///< all ranks of the only host get SIGKILL at once: they start again, and continue from the launcher's memory
-};
-
-/// Whether the others notice a fault only by a timeout.
-inline bool is_silent(Fault fault) { return fault == Fault::Stop || fault == Fault::Cut; }
-/// Whether a fault needs a job of several hosts.
-inline bool is_of_hosts(Fault fault) { return fault == Fault::Host || fault == Fault::Blink || fault == Fault::Cut; }
 
 /// Counts and waits of one run, or the sums of several.
 struct ChaosCounts {
@@ -52,9 +37,10 @@ struct ChaosCounts {
 
 struct DisturbedRun {
   JobCommand job;
-  std::string metrics;  ///< path of the file that grows with the training's steps
-  int ranks = 0;        ///< of all hosts
-  int faults = 0;       ///< at most; 0: undisturbed
+  std::string metrics;    ///< path of the file that grows with the training's steps
+  std::string fault_log;  ///< path of a new file, which gets a line for each fault
+  int ranks = 0;          ///< of all hosts
+  int faults = 0;         ///< at most; 0: undisturbed
   std::vector<Fault> kinds;
   std::chrono::milliseconds interval{};  ///< mean time between faults
   std::chrono::milliseconds timeout{};   ///< after which silent hosts, and ranks, are given up
