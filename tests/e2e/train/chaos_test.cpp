@@ -89,6 +89,7 @@ TEST(Chaos, OtherWeightsAreAFailure) {
   EXPECT_NE(value_of("weights", end.out), value_of("undisturbed", end.out)) << end.out;
   EXPECT_EQ(value_of("lost", end.out), "unknown") << end.out;
   EXPECT_NE(end.out.find("model.safetensors differs"), std::string::npos) << end.out;
+  EXPECT_GT(std::filesystem::remove_all(value_of("logs", end.out)), 0U) << end.out;
 }
 
 TEST(Chaos, ARankThatEndsByItselfIsAFailure) {
@@ -100,6 +101,7 @@ TEST(Chaos, ARankThatEndsByItselfIsAFailure) {
   EXPECT_NE(end.out.find("ranks that nobody had hit, and that ended: 1"), std::string::npos) << end.out << end.err;
   const std::filesystem::path logs = value_of("logs", end.out);
   EXPECT_TRUE(std::filesystem::exists(logs / "training-1/launcher")) << end.out;
+  EXPECT_TRUE(std::filesystem::exists(logs / "training-1/faults")) << end.out;
   EXPECT_GT(std::filesystem::remove_all(logs), 0U);
 }
 
