@@ -113,7 +113,7 @@ TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
   header().number.store(8);
   memory.keep(a_place(), {}, 2);
   header().number.store(9);
-  EXPECT_THROW(memory.outcome(memory.place()), Error) << "what is there is the outcome of the update before";
+  EXPECT_THROW(memory.outcome(memory.place()), Error) << "the memory has the outcome of the update before";
 }
 
 // The process dies at the record's second page.

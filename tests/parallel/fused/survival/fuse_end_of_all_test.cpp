@@ -100,7 +100,7 @@ std::uint64_t updates_after(int call) {
   return updates;
 }
 
-// In particular: one rank has done its part of what is left of the update, and the other one has not.
+// When one rank has done its part of what is left of the update, and the other one has not.
 TEST(FuseEndOfAll, OneThatFollowsDiesWhileItFinishesTheUpdate) {
   constexpr std::uint64_t kBefore = kDeadlyStep;
   EXPECT_EQ(updates_after(0), kBefore);
