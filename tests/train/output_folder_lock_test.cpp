@@ -131,10 +131,11 @@ TEST(OutputFolderLock, WhoTakesALostRanksPlaceWaitsForAnyHolder) {
   LockHolder holder(folder.path());
   EXPECT_NE(lock_refusal(folder.path()), "");
   std::thread ends([&] { holder.let_go(); });
-  EXPECT_TRUE(OutputFolderLock::take_over(folder.path()));
+  EXPECT_TRUE(OutputFolderLock::take(folder.path(), OutputFolderLock::Awaited::Any));
   ends.join();
   LockHolder stays(folder.path());
-  EXPECT_THROW(OutputFolderLock::take_over(folder.path(), std::chrono::milliseconds(50)), Error);
+  EXPECT_THROW(OutputFolderLock::take(folder.path(), OutputFolderLock::Awaited::Any, std::chrono::milliseconds(50)),
+               Error);
 }
 
 TEST(OutputFolderLock, AFileOfAnotherKindIsNoHolder) {

@@ -90,8 +90,8 @@ OutputFolderLock::~OutputFolderLock() {
   if (is_held_ && is_file_at(fd_.get(), path_)) ::unlink(path_.c_str());
 }
 
-std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& folder, std::chrono::milliseconds patience,
-                                                         Awaited awaited) {
+std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& folder, Awaited awaited,
+                                                         std::chrono::milliseconds patience) {
   constexpr auto kBetweenTries = std::chrono::milliseconds(20);
   constexpr auto kUntilWritten = std::chrono::milliseconds(500);
   const std::string path = folder + "/" + kFile;
@@ -124,28 +124,17 @@ std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& fold
   }
 }
 
-std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string& folder,
+std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string& folder, Awaited awaited,
                                                                std::chrono::milliseconds patience) {
-  return own(folder, patience, Awaited::SameJob);
-}
-
-std::shared_ptr<const OutputFolderLock> OutputFolderLock::take_over(const std::string& folder,
-                                                                    std::chrono::milliseconds patience) {
-  return own(folder, patience, Awaited::Any);
-}
-
-std::shared_ptr<const OutputFolderLock> OutputFolderLock::own(const std::string& folder,
-                                                              std::chrono::milliseconds patience, Awaited awaited) {
   static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<const OutputFolderLock>>
-      by_folder;  // this process's, by the folder's path
+  static std::map<std::string, std::weak_ptr<const OutputFolderLock>> own;  // this process's, by the folder's path
   create_folders(folder);
   std::error_code problem;
   const auto real = std::filesystem::canonical(folder, problem);
   const std::string name = problem ? folder : real.string();
   const std::lock_guard<std::mutex> guard(mutex);
-  std::shared_ptr<const OutputFolderLock> held = by_folder[name].lock();
-  if (!held) by_folder[name] = held = lock(folder, patience, awaited);
+  std::shared_ptr<const OutputFolderLock> held = own[name].lock();
+  if (!held) own[name] = held = lock(folder, awaited, patience);
   return held;
 }
 

@@ -18,30 +18,26 @@ namespace lockstep {
 class OutputFolderLock {
  public:
   static constexpr const char* kFile = ".lockstep.lock";
-  static constexpr std::chrono::seconds kPatience{20};
 
-  /// Makes the folder if it does not exist. Waits at most `patience` for a process of the same job
-  /// (TORCHELASTIC_RUN_ID) or, if a launcher has restarted this rank, for any process, because it may be about to end.
+  /// Which other process is awaited, because it may be about to end.
+  enum class Awaited {
+    SameJob,  ///< one of the same job (TORCHELASTIC_RUN_ID); any one if a launcher has restarted this rank
+    Any,      ///< for a rank that writes in the place of a lost one, whose process may still be there
+  };
+
+  /// Makes the folder if it does not exist. Waits at most `patience` for a process that holds it.
   /// @throws Error  if another process holds the folder: which process, on which host, since when. Or if the folder
   /// cannot be written
-  static std::shared_ptr<const OutputFolderLock> take(const std::string& folder,
-                                                      std::chrono::milliseconds patience = kPatience);
-
-  /// For a rank that writes in the place of a lost one, whose process may be about to end: waits for any process.
-  /// Otherwise as `take`.
-  static std::shared_ptr<const OutputFolderLock> take_over(const std::string& folder,
-                                                           std::chrono::milliseconds patience = kPatience);
+  static std::shared_ptr<const OutputFolderLock> take(const std::string& folder, Awaited awaited = Awaited::SameJob,
+                                                      std::chrono::milliseconds patience = std::chrono::seconds(20));
   ~OutputFolderLock();
   OutputFolderLock(const OutputFolderLock&) = delete;
   OutputFolderLock& operator=(const OutputFolderLock&) = delete;
 
  private:
-  enum class Awaited { SameJob, Any };
   OutputFolderLock(std::string path, UniqueFd fd, bool is_held);
-  static std::shared_ptr<const OutputFolderLock> own(const std::string& folder, std::chrono::milliseconds patience,
-                                                     Awaited awaited);
-  static std::shared_ptr<OutputFolderLock> lock(const std::string& folder, std::chrono::milliseconds patience,
-                                                Awaited awaited);
+  static std::shared_ptr<OutputFolderLock> lock(const std::string& folder, Awaited awaited,
+                                                std::chrono::milliseconds patience);
 
   std::string path_;
   UniqueFd fd_;

@@ -59,6 +59,8 @@ nlohmann::json json_of(const Logs& metrics) {
 }  // namespace
 
 struct Trainer::Implementation {
+  using Awaited = OutputFolderLock::Awaited;
+
   explicit Implementation(TrainerOptions options) { context.options = std::move(options); }
   // Runs `body` on rank 0 while the others wait. They throw what it throws.
   template <typename Body>
@@ -104,18 +106,13 @@ struct Trainer::Implementation {
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
     const std::string& folder = context.args().output_dir;
-    const bool was_first = context.rank() == 0;
-    on_rank_0("taking " + folder, [&] {
-      if (!was_first) return take_over_output_folder();
-      if (!output_folder && writes_into_folder()) output_folder = OutputFolderLock::take(folder);
-    });
+    const auto awaited = context.rank() == 0 ? Awaited::SameJob : Awaited::Any;  // of those that become the first rank
+    on_rank_0("taking " + folder, [&] { lock_output_folder(awaited); });
   }
-  // From a first rank that was lost.
-  void take_over_output_folder() {
-    if (!output_folder && writes_into_folder()) output_folder = OutputFolderLock::take_over(context.args().output_dir);
-  }
-  bool writes_into_folder() const {
-    return context.args().save_strategy != "no" || ::access(context.args().output_dir.c_str(), W_OK) == 0;
+  void lock_output_folder(Awaited awaited) {
+    const std::string& folder = context.args().output_dir;
+    const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
+    if (!may_be_closed && !output_folder) output_folder = OutputFolderLock::take(folder, awaited);
   }
 
   TrainerContext context;
@@ -165,7 +162,8 @@ TrainOutput Trainer::train() {
   } else {
     implementation_->take_output_folder();
   }
-  if (context.survival) context.take_output_folder = [this] { implementation_->take_over_output_folder(); };
+  if (context.survival)
+    context.take_output_folder = [this] { implementation_->lock_output_folder(OutputFolderLock::Awaited::Any); };
   if (std::exchange(implementation_->has_trained, true)) implementation_->begin_again();
   return TrainingSession(context).run();
 }
