@@ -264,8 +264,7 @@ class Chaos : public Subcommand {
 
   // A fault that comes once in a thousand is hard to call back.
   void keep_logs(const ScratchFolder& folder) {
-    if (!logs_) logs_.emplace("lockstep-chaos-logs");
-    logs_->keep();
+    if (!logs_) logs_.emplace("lockstep-chaos-logs").keep();
     result_.logs = logs_->path();
     std::filesystem::rename(folder / "disturbed-logs", *logs_ / fmt::format("training-{}", result_.counts.runs));
   }
