@@ -106,7 +106,8 @@ struct Trainer::Implementation {
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
     const std::string& folder = context.args().output_dir;
-    const auto awaited = context.rank() == 0 ? Awaited::SameJob : Awaited::Any;  // of those that become the first rank
+    // A rank that takes the folder, but was not the first one before, does so in the place of a lost one.
+    const auto awaited = context.rank() == 0 ? Awaited::SameJob : Awaited::Any;
     on_rank_0("taking " + folder, [&] { lock_output_folder(awaited); });
   }
   void lock_output_folder(Awaited awaited) {
@@ -162,8 +163,9 @@ TrainOutput Trainer::train() {
   } else {
     implementation_->take_output_folder();
   }
-  if (context.survival)
+  if (context.survival) {
     context.take_output_folder = [this] { implementation_->lock_output_folder(OutputFolderLock::Awaited::Any); };
+  }
   if (std::exchange(implementation_->has_trained, true)) implementation_->begin_again();
   return TrainingSession(context).run();
 }
