@@ -12,7 +12,7 @@ using Program = std::unique_ptr<RunningProgram>;
 class Elastic : public ::testing::Test {
  protected:
   Words host(const std::string& nnodes, const Words& more, const Words& program) const {
-    Words flags{"--nnodes=" + nnodes, "--rdzv-endpoint=127.0.0.1:" + port_};
+    Words flags{"--nnodes=" + nnodes, "--rdzv-endpoint=127.0.0.1:" + port_.text()};
     flags.insert(flags.end(), more.begin(), more.end());
     return launch(flags, program);
   }
@@ -30,8 +30,7 @@ class Elastic : public ::testing::Test {
     EXPECT_EQ(end.code, code);
     EXPECT_TRUE(has(end.err, text)) << end.err;
   }
-  const LoopbackPort held_;
-  const std::string port_ = held_.text();
+  const LoopbackPort port_;
 };
 
 TEST_F(Elastic, BeginsWithTheLeastAndGrows) {
@@ -174,7 +173,7 @@ TEST_F(Elastic, RefusesAnotherJobOnItsPort) {
 TEST_F(Elastic, RefusesAJobOfFixedRanksOnItsPort) {
   const Program a = start("1:2");
   expect(a, "joined 1,");
-  const Words fixed{"--nnodes=2", "--master-port=" + port_};
+  const Words fixed{"--nnodes=2", "--master-port=" + port_.text()};
   for (const std::string node : {"0", "1"}) {
     Words flags = fixed;
     flags.push_back("--node-rank=" + node);

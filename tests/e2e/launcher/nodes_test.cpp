@@ -13,12 +13,11 @@ namespace {
 class Nodes : public ::testing::Test {
  protected:
   Words node(int rank, const Words& flags, const Words& program) const {
-    Words all{"--nnodes=2", "--node-rank=" + std::to_string(rank), "--master-port", port_};
+    Words all{"--nnodes=2", "--node-rank=" + std::to_string(rank), "--master-port", port_.text()};
     all.insert(all.end(), flags.begin(), flags.end());
     return launch(all, program);
   }
-  const LoopbackPort held_;
-  const std::string port_ = held_.text();
+  const LoopbackPort port_;
 };
 
 TEST_F(Nodes, MeetThroughTheStoreOfNode0) {
@@ -33,7 +32,7 @@ TEST_F(Nodes, MeetThroughTheStoreOfNode0) {
 }
 
 TEST_F(Nodes, GetTheirRankByArrivalFromC10d) {
-  const Words flags{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_, "--rdzv-id=x"};
+  const Words flags{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_.text(), "--rdzv-id=x"};
   RunningProgram one(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
   RunningProgram other(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
   const Words lines = sorted_lines(one.wait(soon()).out + other.wait(soon()).out);
@@ -61,7 +60,7 @@ TEST_F(Nodes, SayWhatAStrangerWroteIntoTheirStore) {
   RunningProgram second(node(1, {}, program));
   RunningProgram first(node(0, {}, program));
   {
-    StoreClient stranger(SocketAddress::parse("tcp:127.0.0.1:" + port_), "", soon());
+    StoreClient stranger(SocketAddress::parse("tcp:127.0.0.1:" + port_.text()), "", soon());
     for (const char* ready : {"launcher/attempt/0/ready/0/1", "launcher/attempt/0/ready/1/1"})
       stranger.get(ready, soon());
     stranger.set("launcher/attempt/0/outcome/1", "over\x1b[31m");
@@ -148,18 +147,18 @@ TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
 }
 
 TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
-  const ProgramEnd end = run({"--nnodes=2", "--master-port", port_, "--rdzv-conf=timeout=2.5"}, {"true"});
+  const ProgramEnd end = run({"--nnodes=2", "--master-port", port_.text(), "--rdzv-conf=timeout=2.5"}, {"true"});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "node 1 of 2 did not join within 2.5 s")) << end.err;
 }
 
 TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {
   const auto four = [&](const std::string& rank) {
-    return launch({"--nnodes=4", "--node-rank=" + rank, "--master-port", port_}, {"true"});
+    return launch({"--nnodes=4", "--node-rank=" + rank, "--master-port", port_.text()}, {"true"});
   };
   RunningProgram second(four("1"));
-  ASSERT_TRUE(
-      second.wait_for("waiting for the launcher of node 0, which is to serve at tcp:127.0.0.1:" + port_, soon()));
+  ASSERT_TRUE(second.wait_for("waiting for the launcher of node 0, which is to serve at tcp:127.0.0.1:" + port_.text(),
+                              soon()));
   EXPECT_TRUE(has(second.err(), "(pid " + std::to_string(second.pid()) + "): waiting for")) << second.err();
   RunningProgram first(four("0"));
   ASSERT_TRUE(first.wait_for("waiting for nodes 2, 3 of 4; ", soon()));
@@ -169,7 +168,7 @@ TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {
 TEST_F(Nodes, MayStartAgainBeforeAllAreThere) {
   const auto three = [&](int rank, int local_ranks) {
     return launch({"--nnodes=3", "--node-rank=" + std::to_string(rank),
-                   "--nproc-per-node=" + std::to_string(local_ranks), "--master-port", port_},
+                   "--nproc-per-node=" + std::to_string(local_ranks), "--master-port", port_.text()},
                   {kBin + "/launch_rank", "meet"});
   };
   RunningProgram first(three(0, 1));
@@ -192,7 +191,7 @@ TEST_F(Nodes, MayStartAgainBeforeAllAreThere) {
 
 TEST_F(Nodes, NameOneThatEndedBeforeAllWereThere) {
   const auto three = [&](int rank) {
-    return launch({"--nnodes=3", "--node-rank=" + std::to_string(rank), "--master-port", port_}, {"true"});
+    return launch({"--nnodes=3", "--node-rank=" + std::to_string(rank), "--master-port", port_.text()}, {"true"});
   };
   RunningProgram first(three(0));
   RunningProgram second(three(1));
@@ -224,8 +223,8 @@ TEST_F(Nodes, RefuseAnotherJobOnTheirPort) {
   const ProgramEnd other = run_program(node(1, two, {"true"}));
   EXPECT_EQ(other.code, 1);
   EXPECT_TRUE(has(other.err, ") has --rdzv-id two, ")) << other.err;
-  const ProgramEnd elastic =
-      run({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port_, "--rdzv-id=one"}, {kBin + "/launch_rank", "meet"});
+  const ProgramEnd elastic = run({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port_.text(), "--rdzv-id=one"},
+                                 {kBin + "/launch_rank", "meet"});
   EXPECT_EQ(elastic.code, 1);
   EXPECT_TRUE(has(elastic.err, ") has --rdzv-backend c10d without --node-rank, ")) << elastic.err;
   RunningProgram second(node(1, one, {kBin + "/launch_rank", "meet"}));
@@ -252,7 +251,7 @@ TEST_F(Nodes, MustAgreeOnTheirFlags) {
 }
 
 TEST_F(Nodes, NeedASecretBeyondThisHost) {
-  const ProgramEnd end = run({"--nnodes=2", "--master-addr=0.0.0.0", "--master-port", port_}, {"true"},
+  const ProgramEnd end = run({"--nnodes=2", "--master-addr=0.0.0.0", "--master-port", port_.text()}, {"true"},
                              {{"LOCKSTEP_SECRET", {}}, {"LOCKSTEP_SECRET_FILE", {}}});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "LOCKSTEP_SECRET")) << end.err;

@@ -19,7 +19,7 @@ class EarlyStop : public ::testing::TestWithParam<LostHost> {
   std::unique_ptr<RunningProgram> start() const {
     const auto& lost = GetParam();
     return std::make_unique<RunningProgram>(
-        launch({"--nnodes=2:2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_},
+        launch({"--nnodes=2:2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_.text()},
                {kBin + "/stopping_rank", folder_ / "out", std::to_string(lost.host), "4", lost.place}),
         Changes{{"OMP_NUM_THREADS", "1"}});
   }
@@ -29,8 +29,7 @@ class EarlyStop : public ::testing::TestWithParam<LostHost> {
   }
 
   const TemporaryFolder folder_;
-  const LoopbackPort held_;
-  const std::string port_ = held_.text();
+  const LoopbackPort port_;
 };
 
 TEST_P(EarlyStop, ComesAtTheSameStepWithTheSameWeights) {

@@ -30,13 +30,13 @@ class SurvivingHosts : public ::testing::Test {
  protected:
   // Hosts whose number is given. `events` are arguments of elastic_rank; if the first one is fuse, updates are fused.
   Program fixed(int node, const Words& more, const Words& events, const Changes& variables = {}) const {
-    Words flags{"--nnodes=2", "--node-rank=" + std::to_string(node), "--master-port=" + port_};
+    Words flags{"--nnodes=2", "--node-rank=" + std::to_string(node), "--master-port=" + port_.text()};
     flags.insert(flags.end(), more.begin(), more.end());
     return start(flags, events, variables);
   }
   // Hosts that may come and go.
   Program elastic(const std::string& nnodes, const Words& events, const Words& more = {}) const {
-    Words flags{"--nnodes=" + nnodes, "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_,
+    Words flags{"--nnodes=" + nnodes, "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_.text(),
                 "--rdzv-conf=last_call_timeout=0.2"};
     flags.insert(flags.end(), more.begin(), more.end());
     return start(flags, events);
@@ -98,8 +98,7 @@ class SurvivingHosts : public ::testing::Test {
     }
     return true;
   }
-  const LoopbackPort held_;
-  const std::string port_ = held_.text();
+  const LoopbackPort port_;
 };
 
 }  // namespace lockstep

@@ -11,11 +11,10 @@ namespace {
 
 TEST(ElasticTrain, GoesOnAsHostsComeAndGo) {
   const TemporaryFolder folder;
-  const LoopbackPort held;
-  const std::string port = held.text();
+  const LoopbackPort port;
   const auto host = [&] {
     return std::make_unique<RunningProgram>(
-        launch({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port, "--rdzv-conf=last_call_timeout=0.2"},
+        launch({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port.text(), "--rdzv-conf=last_call_timeout=0.2"},
                review_classification(
                    folder / "out", {"--max-train-samples", "2000", "--allow-world-size-change", "true", "--max-length",
                                     "64", "--num-train-epochs", "500", "--logging-steps", "1", "--save-steps", "20",

@@ -45,7 +45,7 @@ class TrainingOnHosts : public ::testing::Test {
   Host host(const std::string& nnodes = "1:2", const std::string& last_call = "0.2") const {
     const Words flags{"--nnodes=" + nnodes,
                       "--rdzv-backend=c10d",
-                      "--rdzv-endpoint=127.0.0.1:" + port_,
+                      "--rdzv-endpoint=127.0.0.1:" + port_.text(),
                       "--rdzv-conf=last_call_timeout=" + last_call,
                       "--nproc-per-node=2",
                       "--max-restarts=9"};
@@ -74,8 +74,7 @@ class TrainingOnHosts : public ::testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const LoopbackPort held_;
-  const std::string port_ = held_.text();
+  const LoopbackPort port_;
   static std::string undisturbed_;
 };
 std::string TrainingOnHosts::undisturbed_;
