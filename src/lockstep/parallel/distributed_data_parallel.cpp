@@ -16,6 +16,7 @@
 #include "lockstep/parallel/shards/virtual_shards.h"
 #include "lockstep/parallel/uneven_inputs.h"
 #include "lockstep/parallel/wrapping.h"
+#include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
 
@@ -70,7 +71,7 @@ void DistributedDataParallelBase::check_parameters() {
 }
 
 std::vector<at::Tensor> DistributedDataParallelBase::buffers() const {
-  return without_names(without(tensors_.buffers(), options_.parameters_and_buffers_to_ignore));
+  return tensors_of(without(tensors_.buffers(), options_.parameters_and_buffers_to_ignore));
 }
 
 void DistributedDataParallelBase::synchronise_buffers(int root) {

@@ -10,6 +10,7 @@
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
 #include "lockstep/parallel/wrapping.h"
+#include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
 
@@ -107,7 +108,7 @@ std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {
 
 // Whether a fused update that outlives ranks will bring memory for the gradients. Equal on all ranks.
 bool DistributedDataParallelBase::fused_memory_follows() const {
-  for (torch::optim::Optimizer* optimizer : optimizers_of(without_names(tensors_.parameters), {})) {
+  for (torch::optim::Optimizer* optimizer : optimizers_of(tensors_of(tensors_.parameters), {})) {
     const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
     const UpdateRescue* const rescue = flat == nullptr ? nullptr : UpdateRescue::of(*flat);
     if (rescue != nullptr && rescue->refusal(*communicator_, {}, options_.virtual_shards != 0).empty()) return true;

@@ -14,6 +14,7 @@
 #include "lockstep/parallel/shards/shard_checks.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
 #include "lockstep/parallel/wrapping.h"
+#include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
 
@@ -56,7 +57,7 @@ void DistributedDataParallelBase::take_over_from(int last, const JoinOptions& op
   for (auto& buffer : buffers()) all.push_back(std::move(buffer));
   broadcast_coalesced(*communicator_, all, last);
 
-  const auto optimizers = optimizers_of(without_names(tensors_.parameters), options.optimizers);
+  const auto optimizers = optimizers_of(tensors_of(tensors_.parameters), options.optimizers);
   const NamedTensor* missing = first_without_optimizer(tensors_.parameters, optimizers);
   const auto longs = at::TensorOptions().dtype(at::kLong);
   at::Tensor mine = at::empty({2}, longs), everyone = at::empty({communicator_->world_size() * 2}, longs);

@@ -43,12 +43,6 @@ ReducerOptions reducer_options(const DistributedDataParallelOptions& options, co
   return result;
 }
 
-std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& tensors) {
-  std::vector<at::Tensor> result;
-  for (const auto& entry : tensors) result.push_back(entry.tensor);
-  return result;
-}
-
 ReducerParameters reducer_parameters(const ModuleTensors& tensors) {
   ReducerParameters result;
   for (const auto& entry : tensors.parameters) {

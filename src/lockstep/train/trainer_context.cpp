@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/agreement/module_sync.h"
+#include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/gradient_engine.h"
 
@@ -17,9 +18,7 @@ namespace {
 // In training, batch statistics of each rank follow its own batches. The saved model is rank 0's, so rank 0's
 // statistics are evaluated.
 void take_buffers_of_rank_0(TrainableModel& model, Communicator& group) {
-  std::vector<at::Tensor> buffers;
-  for (const NamedTensor& buffer : model.tensors().buffers()) buffers.push_back(buffer.tensor);
-  broadcast_coalesced(group, buffers, 0);
+  broadcast_coalesced(group, tensors_of(model.tensors().buffers()), 0);
 }
 
 double per_second(double amount, double seconds) { return rounded(seconds > 0 ? amount / seconds : 0, 3); }

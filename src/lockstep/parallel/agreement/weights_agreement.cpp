@@ -5,14 +5,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
+#include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
 
 void check_equal_weights(Communicator& communicator, const std::vector<NamedTensor>& parameters) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& parameter : parameters) tensors.push_back(parameter.tensor);
-  const auto difference = find_tensor_difference(communicator, tensors);
+  const auto difference = find_tensor_difference(communicator, tensors_of(parameters));
   if (!difference) return;
   throw Error(fmt::format("parameter \"{}\" is not the same on rank {} as on rank 0, since a rank gave its parameters "
                           "other memory (torch::load or set_)",

@@ -9,15 +9,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/end_group.h"
+#include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
 namespace {
-
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& entries) {
-  std::vector<at::Tensor> result;
-  for (const auto& entry : entries) result.push_back(entry.tensor);
-  return result;
-}
 
 // Beginning with the dense ones, so that these have their indices.
 std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {

@@ -14,18 +14,13 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
+#include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/exact_number.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 namespace {
-
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& each : named) tensors.push_back(each.tensor.detach());
-  return tensors;
-}
 
 nlohmann::json json_of_sum(const LossMemory::Sum& sum) { return {exact_number(sum.losses), sum.updates}; }
 LossMemory::Sum sum_of(const nlohmann::json& json) { return {number_of_exact(json.at(0)), json.at(1)}; }

@@ -13,6 +13,7 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
+#include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/survival.h"
 
@@ -34,8 +35,7 @@ std::string type_of(TrainableModel& model) {
 
 void copy_to_buffers(const std::vector<std::byte>& bytes, TrainableModel& model) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> buffers;
-  for (const NamedTensor& buffer : model.tensors().buffers()) buffers.push_back(buffer.tensor.detach());
+  const std::vector<at::Tensor> buffers = tensors_of(model.tensors().buffers());
   const std::vector<at::Tensor> kept = tensors_of_bytes(bytes, buffers);
   for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
 }
