@@ -14,6 +14,14 @@
 namespace lockstep {
 namespace {
 
+// 0: the host has no rank now.
+pid_t first_rank_of(const Program& host) {
+  std::istringstream pids(run_program({"pgrep", "-P", std::to_string(host->pid()), "-x", "elastic_rank"}).out);
+  pid_t pid = 0;
+  pids >> pid;
+  return pid;
+}
+
 TEST_F(SurvivingHosts, ReplaceALostRankByThemselves) {
   for (const std::string rank : {"1", "2"}) {  // of the host that serves the store, and of the other one
     const Words events{rank, "5", "shard", "4", "6", "slow"};
@@ -90,6 +98,19 @@ TEST_F(SurvivingHosts, GiveAFreePlaceToOneThatWaits) {
   expect_undisturbed({end_of(a), end_of(c)});
 }
 
+// As soon as both of the joiner's ranks are in their first step, which its launcher may not have seen.
+TEST_F(SurvivingHosts, GoOnWithARankThatHasJustJoined) {
+  const Words events{"0", "20", "say", "2", "0", "say", "3", "0", "say"};
+  const Words flags{"--nproc-per-node=2"};
+  const Program a = elastic("1:2", events, flags);
+  expect(a, "in step 20");
+  const Program b = elastic("1:2", events, flags);
+  EXPECT_TRUE(wait_for_two(b, "in step ")) << b->out() << b->err();
+  ::kill(first_rank_of(b), SIGKILL);
+  expect(b, "killed by SIGKILL (Killed). The others continue with 1 rank on this host");
+  expect_undisturbed({end_of(a), end_of(b)});
+}
+
 // Ranks of either host, or the launcher of the one that does not serve, which comes back each time.
 TEST_F(SurvivingHosts, KillsAtAnyMoment) {
   const Words events{"0", "20", "say", "4", "6", "slow"};
@@ -107,9 +128,8 @@ TEST_F(SurvivingHosts, KillsAtAnyMoment) {
         continue;
       }
       const Program& host = victim == 0 ? a : b;
-      std::istringstream pids(run_program({"pgrep", "-P", std::to_string(host->pid()), "-x", "elastic_rank"}).out);
-      pid_t pid = 0;
-      if (pids >> pid) ::kill(pid, SIGKILL);
+      const pid_t pid = first_rank_of(host);
+      if (pid > 0) ::kill(pid, SIGKILL);
     }
     expect_undisturbed({end_of(a), end_of(b)});
   }
@@ -173,9 +193,7 @@ TEST_F(SurvivingHosts, GoOnIfRanksAreLostWithTheServingOne) {
     const Program b = elastic("1:2", events, flags);
     // Both of its ranks: one of them is killed, and the other one must have the training's state.
     EXPECT_TRUE(wait_for_two(b, "in step ")) << b->out() << b->err();
-    std::istringstream pids(run_program({"pgrep", "-P", std::to_string(b->pid()), "-x", "elastic_rank"}).out);
-    pid_t pid = 0;
-    pids >> pid;
+    const pid_t pid = first_rank_of(b);
     const bool is_first = random() % 2 == 0;
     if (is_first) ::kill(pid, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));

@@ -195,6 +195,7 @@ void RankGroup::take_end(Rank& rank) {
   end.error = read_error_file(rank.place.error_file, rank.process.pid);
   if (!end.error.is_known && end.error.message.empty()) end.error.cause = cause_in_text(end.last_lines);
   ends_.push_back(end);
+  greet_those_who_announced();  // whether the others survive this end depends on who has joined them
   on_end_(ends_.back());
 }
 

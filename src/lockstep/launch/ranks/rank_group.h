@@ -93,6 +93,7 @@ class RankGroup {
   const Rank& that_ended(const RankEnd& end) const;
   void look_soon();
   void look_for_announcements();
+  bool greet_those_who_announced();
   void greet(Rank& rank);
   int connect_stdout(Rank& rank, const std::string& folder);
   int connect_stderr(Rank& rank, const std::string& folder);

@@ -46,6 +46,15 @@ void RankGroup::look_soon() {
 
 void RankGroup::look_for_announcements() {
   look_at_ = Deadline::never();
+  const bool is_awaited = greet_those_who_announced();
+  if (!is_awaited && running_members() > 0 && !std::exchange(all_survive_, true)) on_survival_();
+  if (!is_awaited) return;
+  look_interval_ = std::min(look_interval_ * 9 / 8, kLaterLooks);
+  look_at_ = Deadline::after(look_interval_);
+}
+
+// @return  whether a rank that runs has not announced it yet
+bool RankGroup::greet_those_who_announced() {
   bool is_awaited = false;
   for (const auto& rank : ranks_) {
     if (rank->ended || rank->is_greeted) continue;
@@ -55,10 +64,7 @@ void RankGroup::look_for_announcements() {
       is_awaited = true;
     }
   }
-  if (!is_awaited && running_members() > 0 && !std::exchange(all_survive_, true)) on_survival_();
-  if (!is_awaited) return;
-  look_interval_ = std::min(look_interval_ * 9 / 8, kLaterLooks);
-  look_at_ = Deadline::after(look_interval_);
+  return is_awaited;
 }
 
 void RankGroup::greet(Rank& rank) {
