@@ -1,12 +1,12 @@
 // Tests the lecture's program and its relatives, end to end: real processes, real files, the lines that it prints.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <regex>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/support/loopback_port.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -37,9 +37,9 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-Words by_hand(int world_size, int rank, int port, const Words& more) {
+Words by_hand(int world_size, int rank, const LoopbackPort& port, const Words& more) {
   return with({kMnistBin + "/ddp_mnist", "-w", std::to_string(world_size), "-nr", std::to_string(rank), "--master_addr",
-               "127.0.0.1", "--master_port", std::to_string(port)},
+               "127.0.0.1", "--master_port", port.text()},
               more);
 }
 
@@ -47,10 +47,6 @@ Words launched(int ranks, const Words& more) {
   return with({kMnistBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks), kMnistBin + "/ddp_mnist"},
               more);
 }
-
-// A port that is probably unused. The programs under test take a port number, so a race with other programs is
-// possible.
-int unused_port() { return 20000 + static_cast<int>(::getpid()) % 20000; }
 
 // Generated digits, made once for all tests of this program.
 const std::string& digits() {
@@ -66,14 +62,14 @@ const std::string& digits() {
 
 TEST(DdpMnist, TwoTerminalsShowWhatTheLectureShows) {
   const Words flags{"--data", digits(), "--batch_size", "10"};
-  const int port = unused_port();
+  const LoopbackPort port;
   RunningProgram first(by_hand(2, 0, port, flags));
   ASSERT_TRUE(first.wait_for("hello! Node # 0 is being initialized! Awaiting all nodes to join.", soon()));
   EXPECT_FALSE(mnist_output_has(first.out(), "is running"));
   RunningProgram second(by_hand(2, 1, port, flags));
   const ProgramEnd first_end = first.wait(soon());
+  ASSERT_EQ(first_end.code, 0) << first_end.err;
   const ProgramEnd second_end = second.wait(soon());
-  EXPECT_EQ(first_end.code, 0) << first_end.err;
   EXPECT_EQ(second_end.code, 0) << second_end.err;
   EXPECT_TRUE(mnist_output_has(first_end.out, "hello! Node # 0 is running!"));
   EXPECT_TRUE(mnist_output_has(second_end.out, "hello! Node # 1 is running!"));
@@ -111,11 +107,11 @@ TEST(DdpMnist, RunsUnderTorchrun) {
   }
   // Debian's torchrun 1.13 fails on Python 3.11 unless redirects and tee are given.
   const TemporaryFolder logs;
-  const ProgramEnd end =
-      run_program(with(torchrun, {"--no_python", "--nproc_per_node", "2", "--master_port",
-                                  std::to_string(unused_port() + 1), "--redirects", "1", "--tee", "1", "--log_dir",
-                                  logs.path(), kMnistBin + "/ddp_mnist", "--data", digits(), "--epochs", "1"}),
-                  {}, std::chrono::seconds(180));
+  const LoopbackPort port;
+  const ProgramEnd end = run_program(
+      with(torchrun, {"--no_python", "--nproc_per_node", "2", "--master_port", port.text(), "--redirects", "1", "--tee",
+                      "1", "--log_dir", logs.path(), kMnistBin + "/ddp_mnist", "--data", digits(), "--epochs", "1"}),
+      {}, std::chrono::seconds(180));
   if (mnist_output_has(end.err, "PyTorch was build without libuv support")) {
     GTEST_SKIP() << "this torchrun starts nothing: Debian 13 builds PyTorch without the libuv that it asks for";
   }
@@ -124,8 +120,8 @@ TEST(DdpMnist, RunsUnderTorchrun) {
 }
 
 TEST(DdpMnist, RankThatNeverComesIsNamed) {
-  const ProgramEnd end =
-      run_program(by_hand(2, 0, unused_port() + 2, {"--data", digits()}), {{"LOCKSTEP_TIMEOUT_S", "1"}});
+  const LoopbackPort port;
+  const ProgramEnd end = run_program(by_hand(2, 0, port, {"--data", digits()}), {{"LOCKSTEP_TIMEOUT_S", "1"}});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(matches(end.err, "rank.* 1")) << end.err;
 }

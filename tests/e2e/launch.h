@@ -2,17 +2,14 @@
 
 // Functions that the tests of `lockstep run` share.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
-#include <utility>
 
-#include "lockstep/base/files/unique_fd.h"
+#include "tests/support/loopback_port.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -66,32 +63,6 @@ inline std::vector<pid_t> pids_after(const std::string& text, const std::string&
   }
   return pids;
 }
-
-// A socket bound to a free port of the loopback address, and that port.
-inline std::pair<UniqueFd, std::string> bound_socket() {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return {std::move(fd), std::to_string(ntohs(address.sin_port))};
-}
-
-// A free port of the loopback address. Until this goes the kernel gives it to nobody who asks for any port, while those
-// who name it, such as launchers, may listen there.
-class LoopbackPort {
- public:
-  LoopbackPort() : bound_(bound_socket()) {
-    const int on = 1;
-    ::setsockopt(bound_.first.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  }
-  const std::string& text() const { return bound_.second; }
-
- private:
-  const std::pair<UniqueFd, std::string> bound_;
-};
 
 // The single folder that a job made in `base`.
 inline fs::path job_log(const std::string& base) {
