@@ -202,9 +202,15 @@ void tune_connection(int fd) {
   const int idle_s = 5;
   const int interval_s = 3;
   const int probes = 3;
+  // TCP doubles its pause before it sends lost packets again, so a link that was down for a moment, and again, could
+  // keep a connection still for 5 s after it is up. Kernels before Linux 6.15 refuse the option, and old headers lack
+  // its name.
+  constexpr int kTcpRtoMaxMs = 44;
+  const int longest_pause_ms = 1000;  // the least that the kernel takes
   // All of these fail on Unix sockets, which do not need them.
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof(unacknowledged_ms));
+  ::setsockopt(fd, IPPROTO_TCP, kTcpRtoMaxMs, &longest_pause_ms, sizeof(longest_pause_ms));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));

@@ -59,8 +59,8 @@ Connected connect_once(const SocketAddress& address, bool loopback_only, Deadlin
 /// The numeric address of this end of a TCP connection; empty for other sockets.
 std::string own_address(int fd);
 
-/// Sets the options of a store's connections: no delay, and an end within 15 s after the other host vanishes. Does
-/// nothing on Unix sockets.
+/// Sets the options of connections between processes: no delay, an end within 15 s after the other host vanishes, and
+/// (from Linux 6.15 on) at most 1 s between attempts to send lost bytes again. Does nothing on Unix sockets.
 void tune_connection(int fd);
 
 /// Whether the process at the other end of Unix socket `fd` runs as this user.
