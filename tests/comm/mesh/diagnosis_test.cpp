@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/base/processor/topology.h"
@@ -119,6 +120,40 @@ TEST(DiagnosisCost, ADisagreementIsFoundAllTheSame) {
   const auto found = diagnosis.look(view, connections);
   ASSERT_TRUE(found);
   EXPECT_NE(found->happened.find("rank 299 on h calls all_reduce #7"), std::string::npos) << found->happened;
+}
+
+// Ranks 0 and 1 wait for rank 2, which reports what the test says, in a group of three.
+GroupFailure failure_after(const std::optional<Activity>& of_last) {
+  const TemporaryFolder folder;
+  const StoreServer server(SocketAddress::unix_socket(folder / "store"), "");
+  Membership membership;
+  membership.world_size = 3;
+  membership.timeout = seconds(5);
+  membership.store = std::make_shared<StoreClient>(server.address(), "", Deadline::after(seconds(30)));
+  for (int rank = 0; rank < 3; ++rank) membership.peers.push_back({10 + rank, "h", "h", 1, rank});
+  RankState waits, last;
+  waits.current = {in_barrier(7)};
+  if (of_last) last.current = {*of_last};
+  membership.store->set("mesh/state/1", encode_state(waits));
+  membership.store->set("mesh/state/2", encode_state(last));
+  Diagnosis diagnosis(membership);
+  Diagnosis::View view;
+  const auto now = Deadline::Clock::now();
+  view.current.push_back({in_barrier(8), now - seconds(5), Deadline::after(milliseconds(0))});
+  NothingLost connections;
+  return diagnosis.look(view, connections).value();
+}
+
+TEST(DiagnosisBlame, ARankThatWaitsItselfIsNotToBlame) {
+  const GroupFailure failure = failure_after(std::nullopt);
+  EXPECT_EQ(failure.blamed, 12) << failure.happened;
+  EXPECT_NE(failure.happened.find("rank 1 (11 of the job)"), std::string::npos) << failure.happened;
+}
+
+TEST(DiagnosisBlame, NobodyIsToBlameIfAllWait) {
+  const GroupFailure failure = failure_after(in_barrier(7));
+  EXPECT_EQ(failure.kind, GroupFailure::Kind::Timeout);
+  EXPECT_EQ(failure.blamed, -1) << failure.happened;
 }
 
 }  // namespace

@@ -38,8 +38,7 @@ std::string logs_of(const LateRanks& late) {
 GroupFailure late_failure(const std::string& operation, double waited_s, const LateRanks& late, const std::string& who,
                           const char* raise) {
   return {Kind::Timeout, fmt::format("{} timed out after {:.1f} s: {}", operation, waited_s, who),
-          fmt::format("read {}; if it is only slow, {}", logs_of(late), raise),
-          late.empty() ? -1 : late.front().rank.in_job};
+          fmt::format("read {}; if it is only slow, {}", logs_of(late), raise), blamed_rank(late)};
 }
 
 // "rank 0 on a, rank 1 on a and 3 more call X"

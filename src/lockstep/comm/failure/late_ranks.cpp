@@ -8,6 +8,11 @@ namespace lockstep {
 
 std::string last_seen_entering(const std::string& operation) { return "last seen entering " + operation; }
 
+int blamed_rank(const LateRanks& late) {
+  const auto found = std::find_if(late.begin(), late.end(), [](const LateRank& rank) { return !rank.waits_itself; });
+  return found == late.end() ? -1 : found->rank.in_job;
+}
+
 std::string describe(const LateRanks& late, bool over_network) {
   if (late.empty() && over_network) return "all ranks have arrived; the network is slow or interrupted";
   if (late.empty()) return "all ranks have arrived";

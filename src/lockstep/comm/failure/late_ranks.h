@@ -19,10 +19,16 @@ struct LateRank {
   NamedRank rank;
   std::string lacks;  ///< "has not arrived", "has not sent the message"
   std::string seen;   ///< "last seen entering barrier #4"; may be empty
+  /// It still reports that it waits in a call of its own, so it is not the cause.
+  bool waits_itself = false;
 };
 
 /// The ranks for which an operation waits, as far as known; empty if all have arrived.
 using LateRanks = std::vector<LateRank>;
+
+/// The rank that an operation's timeout is blamed on: the first one that does not wait itself. @return  its number in
+/// the job; -1 if all wait, which the network explains
+int blamed_rank(const LateRanks& late);
 
 /// "rank 3 on a (process 7) has not arrived (last seen entering barrier #4); rank 5 ..."
 std::string describe(const LateRanks& late, bool over_network);

@@ -212,15 +212,17 @@ LateRanks Diagnosis::late_ranks(const CurrentActivity& late, Clock::time_point n
   } else {
     suspects = not_arrived(states_, late.activity.fingerprint.sequence);
   }
+  const std::vector<int> silent = silent_ranks(late, now);
   if (suspects.empty()) {
-    suspects = silent_ranks(late, now);
+    suspects = silent;
     lacks = "has arrived, but has been silent since";
   }
   if (suspects.empty()) return {};
   const std::vector<LostRank> lost_ranks = membership_.store->lost_ranks();
   LateRanks ranks;
   for (const int rank : suspects) {
-    ranks.push_back({named_rank(membership_, rank), lacks, last_seen_of(rank)});
+    const bool is_silent = std::find(silent.begin(), silent.end(), rank) != silent.end();
+    ranks.push_back({named_rank(membership_, rank), lacks, last_seen_of(rank), waits(rank) && !is_silent});
     for (const LostRank& lost : lost_ranks) {
       if (lost.rank == ranks.back().rank.in_job) ranks.back().seen += "; " + lost.cause;
     }
@@ -228,7 +230,12 @@ LateRanks Diagnosis::late_ranks(const CurrentActivity& late, Clock::time_point n
   return ranks;
 }
 
-// Ranks that have arrived, and have reported nothing for longer than they should.
+bool Diagnosis::waits(int rank) const {
+  const auto& state = states_[static_cast<std::size_t>(rank)];
+  return state && !state->current.empty();
+}
+
+// Ranks that have reported nothing for longer than they should.
 std::vector<int> Diagnosis::silent_ranks(const CurrentActivity& late, Clock::time_point now) const {
   const auto interval = talk_interval(age_of(late.since, now), membership_.world_size);
   const auto between = static_cast<int>(talks_between_hearing_all(membership_.world_size));

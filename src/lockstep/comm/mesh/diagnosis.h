@@ -64,6 +64,7 @@ class Diagnosis {
   GroupFailure timed_out(const CurrentActivity& late, const View& view);
   LateRanks late_ranks(const CurrentActivity& late, Clock::time_point now) const;
   std::vector<int> silent_ranks(const CurrentActivity& late, Clock::time_point now) const;
+  bool waits(int rank) const;
   std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
   void publish_state(const View& view, bool left = false);
   void read_states(const std::vector<int>& ranks, Clock::time_point now);
