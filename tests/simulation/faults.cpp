@@ -8,6 +8,7 @@ namespace lockstep::simulation {
 namespace {
 
 constexpr int kMostFaults = 6;
+constexpr int kMostHolds = 3;
 constexpr int kFarthestPoint = 150;
 // Within a look of one member, within a recovery, or after it.
 constexpr std::array<Time, 4> kLongestBetween{milliseconds(5), milliseconds(20), milliseconds(50), milliseconds(1500)};
@@ -41,9 +42,12 @@ JobShape shape_of(Random& random) {
 
 }  // namespace
 
-Faults::Faults(JobParts& job, Launcher& launcher, int count) : job_(job), launcher_(launcher) {
+Faults::Faults(JobParts& job, Launcher& launcher, int count, bool holds) : job_(job), launcher_(launcher) {
   Random& random = job.simulation.random();
   const Time longest = milliseconds(12) * job.shape.steps;
+  if (holds && job.shape.hosts > 1) {
+    for (int left = random.between(1, kMostHolds); left > 0; --left) plan_hold(random, random.time(Time(0), longest));
+  }
   if (count > 0) plan_next(count, random.time(Time(0), longest));
   if (job.shape.hosts == 1 || !random.chance(kLosesServer)) return;
   const Time first = random.time(Time(0), longest);
@@ -52,6 +56,19 @@ Faults::Faults(JobParts& job, Launcher& launcher, int count) : job_(job), launch
   if (random.chance(kLosesServerAgain)) {
     plan_loss_of_server(first + random.time(milliseconds(15), random.chance(70) ? milliseconds(250) : longest));
   }
+}
+
+void Faults::plan_hold(Random& random, Time delay) {
+  const Time time = random.time(job_.shape.timeout, 2 * job_.shape.timeout);
+  const int messages = random.between(1, 3);
+  lasts(delay + time);
+  job_.simulation.after(delay, [this, time, messages] {
+    ++counts_.at(static_cast<std::size_t>(FaultKind::Hold));
+    job_.network.allow_timeouts();
+    job_.disturb(time + kLongestRecovery + 3 * job_.shape.timeout);
+    job_.network.hold(messages, time);
+    job_.simulation.note([&] { return fmt::format("{} message(s) are held", messages); });
+  });
 }
 
 void Faults::plan_loss_of_server(Time delay) {
@@ -132,6 +149,7 @@ void Faults::hit(FaultKind kind, int number) {
       break;
     case FaultKind::LoseServer:
     case FaultKind::CutServerOff:
+    case FaultKind::Hold:
       return;  // planned by themselves
   }
   job_.network.allow_timeouts();
@@ -145,7 +163,7 @@ void Faults::hit(FaultKind kind, int number) {
 
 void Faults::excuse(int number) { launcher_.rank(number).excuse(); }
 
-Outcome simulate(std::uint64_t seed, bool keeps_schedule) {
+Outcome simulate(std::uint64_t seed, bool keeps_schedule, bool holds) {
   Simulation simulation(seed, keeps_schedule);
   JobParts job(simulation, shape_of(simulation.random()));
   Launcher launcher(job);
@@ -155,7 +173,7 @@ Outcome simulate(std::uint64_t seed, bool keeps_schedule) {
                        std::chrono::duration_cast<milliseconds>(job.shape.timeout).count());
   });
   launcher.start();
-  Faults faults(job, launcher, simulation.random().below(kMostFaults + 1));
+  Faults faults(job, launcher, simulation.random().below(kMostFaults + 1), holds);
   for (Time silence{0}; simulation.violation().empty() && !launcher.all_ended();) {
     if (simulation.now() >= silence) {
       job.server().look_for_silence();

@@ -35,6 +35,17 @@ std::optional<int> Group::first_missing(const Seat& seat) const {
   return std::nullopt;
 }
 
+// Members tell the others which call they are in, and who times out first tells all. One that is in a call waits
+// itself, so it is not late: what it sent, or waits for, stands still.
+FailureCause Group::timeout_of(int rank, int missing) const {
+  const Seat& seat = seats_[static_cast<std::size_t>(missing)];
+  if (seat.failure && seat.failure->kind == FailureCause::Kind::Timeout) return *seat.failure;
+  const bool is_heard_of = !network_.is_cut(host_of(rank)) && !network_.is_cut(host_of(missing));
+  const bool waits = seat.is_in_call && seat.process->lives() && !seat.process->stands_still();
+  if (waits && is_heard_of) return {FailureCause::Kind::Timeout, -1};
+  return {FailureCause::Kind::Timeout, world_.members[static_cast<std::size_t>(missing)].global_rank};
+}
+
 void Group::deliver(int from, int to, std::uint64_t number, const Contribution& contribution) {
   Seat& seat = seats_[static_cast<std::size_t>(to)];
   seat.received[static_cast<std::size_t>(from)][number] = contribution;
@@ -65,6 +76,7 @@ std::vector<Contribution> Group::exchange(int rank, Process& process, Contributi
   points_.pass(process);
   Seat& seat = seats_[static_cast<std::size_t>(rank)];
   seat.process = &process;
+  seat.is_in_call = true;
   const std::uint64_t number = ++seat.calls;
   mine.sent_at = simulation_.now();
   for (int to = 0; to < static_cast<int>(seats_.size()); ++to) {
@@ -72,7 +84,7 @@ std::vector<Contribution> Group::exchange(int rank, Process& process, Contributi
       seat.received[static_cast<std::size_t>(rank)][number] = mine;
       continue;
     }
-    const Time delay = network_.delay(process.host(), host_of(to));
+    const Time delay = network_.delay(process.host(), host_of(to)) + network_.held(process.host(), host_of(to));
     simulation_.after(seat.ways[static_cast<std::size_t>(to)].arrival(simulation_.now(), delay),
                       [this, rank, to, number, mine] { deliver(rank, to, number, mine); });
   }
@@ -87,8 +99,7 @@ std::vector<Contribution> Group::exchange(int rank, Process& process, Contributi
         simulation_.fail(fmt::format("{} waits for a timeout in {} of world {}, and nothing but kills has happened",
                                      process.name(), mine.call, world_.number));
       }
-      seat.failure =
-          FailureCause{FailureCause::Kind::Timeout, world_.members[static_cast<std::size_t>(*missing)].global_rank};
+      seat.failure = timeout_of(rank, *missing);
     }
     if (seat.failure) raise(rank);
     seat.park = process.next_park();
@@ -96,6 +107,7 @@ std::vector<Contribution> Group::exchange(int rank, Process& process, Contributi
     process.park();
   }
   auto all = take(seat);
+  seat.is_in_call = false;
   points_.pass(process);
   return all;
 }

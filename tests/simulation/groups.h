@@ -45,12 +45,14 @@ class Group {
     std::vector<std::map<std::uint64_t, Contribution>> received;  // by sender, by number of the call
     std::vector<OrderedWay> ways;                                 // to the others
     std::optional<FailureCause> failure;
+    bool is_in_call = false;
     bool has_left = false;
   };
 
   void deliver(int from, int to, std::uint64_t number, const Contribution& contribution);
   void fail(int rank, const FailureCause& cause);
   std::optional<int> first_missing(const Seat& seat) const;
+  FailureCause timeout_of(int rank, int missing) const;
   std::vector<Contribution> take(Seat& seat);
   [[noreturn]] void raise(int rank);
   int host_of(int rank) const;

@@ -20,6 +20,7 @@ struct Flags {
   std::uint64_t first = 1;
   std::uint64_t seeds = 1000;
   bool shows = false;
+  bool holds = false;
 };
 
 std::uint64_t number_of(const std::string& text) {
@@ -36,6 +37,8 @@ Flags read_flags(int count, char** words) {
     const bool has_value = i + 1 < count;
     if (word == "--show") {
       flags.shows = true;
+    } else if (word == "--hold") {
+      flags.holds = true;
     } else if (word == "--seeds" && has_value) {
       flags.seeds = number_of(words[++i]);
     } else if (word == "--first" && has_value) {
@@ -73,8 +76,8 @@ double seconds_now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-void print_schedule(std::uint64_t seed) {
-  const Outcome again = simulate(seed, true);
+void print_schedule(std::uint64_t seed, bool holds) {
+  const Outcome again = simulate(seed, true, holds);
   fmt::print("the schedule of seed {}:\n{}\n", seed, fmt::join(again.schedule, "\n"));
 }
 
@@ -84,11 +87,11 @@ int run(const Flags& flags) {
   std::uint64_t groups = 0, successors = 0, jobs_lost = 0, events = 0;
   std::array<std::uint64_t, kFaultNames.size()> faults{};
   for (std::uint64_t seed = flags.first; seed < flags.first + flags.seeds; ++seed) {
-    const Outcome outcome = simulate(seed, false);
-    if (flags.shows) print_schedule(seed);
+    const Outcome outcome = simulate(seed, false, flags.holds);
+    if (flags.shows) print_schedule(seed, flags.holds);
     if (!outcome.violation.empty()) {
       fmt::print("seed {} FAILED: {}\n", seed, outcome.violation);
-      if (!flags.shows) print_schedule(seed);
+      if (!flags.shows) print_schedule(seed, flags.holds);
       return 1;
     }
     groups += outcome.groups - 1;
@@ -111,10 +114,11 @@ int run(const Flags& flags) {
 
 int main(int count, char** words) {
   using namespace lockstep::simulation;
+  ::setenv("LOCKSTEP_LOG_LEVEL", "error", /*overwrite=*/0);  // thousands of jobs warn
   try {
     return run(read_flags(count, words));
   } catch (const std::logic_error& wrong) {
-    fmt::print(stderr, "usage: survival_simulator [--seeds N] [--first S] [--show]; not understood: {}\n",
+    fmt::print(stderr, "usage: survival_simulator [--seeds N] [--first S] [--hold] [--show]; not understood: {}\n",
                wrong.what());
     return 2;
   } catch (const std::exception& error) {

@@ -46,7 +46,7 @@ AGREEMENT_OF_RANKS = [
     ("a member proposes although nothing has changed", WORLD, "if (changes) step.kind", "step.kind"),
     ("the lost are proposed again", WORLD, "if (view.gone.count(peer.global_rank) == 0) ", ""),
     ("a rank that stands still is not given up", MEMBER,
-     "if (cause.kind == FailureCause::Kind::Timeout && cause.rank >= 0) give_up(cause.rank);", ""),
+     "if (is_late && cause.rank >= 0) give_up(cause.rank);", ""),
     ("a rank that was given up is not ended", MEMBER, "peer.pid != self_.pid) links_.end_process",
      "peer.pid < 0) links_.end_process"),
     ("a failed connection is not tried again", MEMBER, "agreement_.next(world_, true, false,",
@@ -186,6 +186,13 @@ WHO_TAKES_OVER = [
     ("a request counts again in a new store", SURVIVAL, "if (report.request <= host.requests) return false;", ""),
 ]
 
+CONNECTIONS = [
+    ("ranks end if nobody is lost and a message stands still", MEMBER, "if (!may_repeat) std::rethrow_exception",
+     "std::rethrow_exception"),
+    ("ranks make new connections forever", MEMBER, "bool may_repeat = repeats_ < kMostRepeats;", "bool may_repeat = true;"),
+    ("a rank ended the group, and the others make new connections", MEMBER, "      may_repeat = false;\n", ""),
+]
+
 MOVES, NODES = "src/lockstep/launch/elastic/elastic_takeover.cpp", "src/lockstep/launch/elastic/elastic_nodes.cpp"
 # Launchers: how they notice that the store is lost, and tell their ranks. Real hosts, whose links go down.
 HOW_IT_MOVES = [
@@ -211,8 +218,9 @@ def mutants(seeds):
     of_launchers = Look("launch_test", ["--gtest_filter=Coordinator*", "--gtest_fail_fast"])
     of_hosts = Look("e2e_launcher_test", ["--gtest_filter=Elastic.GoesOn*:ElasticHosts*:SurvivingLinks*:SurvivingHosts."
                                           "GoOnIfOneServingHost*", "--gtest_fail_fast"], starts="lockstep")
+    holding = Look("survival_simulator", ["--seeds", str(seeds), "--hold"])
     found = []
-    for rows, looks in ((AGREEMENT_OF_RANKS, [simulator, in_worlds]), (IN_A_NEW_STORE, [simulator, in_worlds]),
+    for rows, looks in ((CONNECTIONS, [holding, in_worlds]), (AGREEMENT_OF_RANKS, [simulator, in_worlds]), (IN_A_NEW_STORE, [simulator, in_worlds]),
                         (WHERE_THE_STORE_IS, [of_store]), (WHO_TAKES_OVER, [of_launchers]),
                         (HOW_IT_MOVES, [of_hosts])):
         found += [Mutant(*row, looks) for row in rows]

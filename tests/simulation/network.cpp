@@ -28,6 +28,22 @@ void Network::slow_down(Time time, Time most) {
   most_ = most;
 }
 
+void Network::hold(int messages, Time time) {
+  to_hold_ = messages;
+  hold_ = time;
+}
+
+Time Network::held(int from_host, int to_host) {
+  if (to_hold_ == 0 || from_host == to_host) return Time(0);
+  --to_hold_;
+  return hold_;
+}
+
+bool Network::is_cut(int host) const {
+  const auto cut = cut_until_.find(host);
+  return cut != cut_until_.end() && simulation_.now() < cut->second;
+}
+
 void Points::pass(Process& process) {
   process.check();
   ++passed_;

@@ -22,6 +22,13 @@ class Network {
   /// From now on, for `time`, each message takes up to `most` longer.
   void slow_down(Time time, Time most);
 
+  /// The next `messages` of collective calls between hosts, and what follows them on their ways, stand still for
+  /// `time`, as on a connection that waits to repeat what a link had lost.
+  void hold(int messages, Time time);
+  /// How much longer a message of a collective call takes that is sent now.
+  Time held(int from_host, int to_host);
+  bool is_cut(int host) const;
+
   /// A process was stopped, or a connection was bad, so somebody may wait for a timeout from now on.
   void allow_timeouts() { allows_timeouts_ = true; }
   bool allows_timeouts() const { return allows_timeouts_; }
@@ -31,6 +38,8 @@ class Network {
   std::map<int, Time> cut_until_;
   Time slow_until_{0};
   Time most_{0};
+  int to_hold_ = 0;
+  Time hold_{0};
   bool allows_timeouts_ = false;
 };
 

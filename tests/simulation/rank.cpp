@@ -243,6 +243,7 @@ void Rank::update() {
   for (const Contribution& each : all) gradients += each.values.front();
   state_ = state_after(state_, position_, gradients);
   ++position_;
+  member_.has_advanced();
   if (state_ != job_.states[static_cast<std::size_t>(position_)]) {
     job_.simulation.fail(
         fmt::format("{} has another state after step {} than the undisturbed training", process_.name(), position_));

@@ -43,13 +43,15 @@ struct NoLinks : WorldLinks {
   RankWorld connected;
 };
 
-std::exception_ptr timeout_of(int rank) {
+std::exception_ptr failure_of(FailureCause::Kind kind, int rank) {
   try {
-    throw_caused(TimeoutError("a call took too long", "a test", "-"), {FailureCause::Kind::Timeout, rank});
+    throw_caused(TimeoutError("a call took too long", "a test", "-"), {kind, rank});
   } catch (...) {
     return std::current_exception();
   }
 }
+
+std::exception_ptr timeout_of(int rank) { return failure_of(FailureCause::Kind::Timeout, rank); }
 
 // Rank 1 stood still for longer than the timeout, and was back before anyone had proposed to continue without it.
 TEST(WorldMemberTest, HoldsNothingAgainstAMemberThatHasConnectedSince) {
@@ -66,6 +68,43 @@ TEST(WorldMemberTest, HoldsNothingAgainstAMemberThatHasConnectedSince) {
   ASSERT_EQ(encode(links.connected), encode(second));
   zero.admit();
   EXPECT_EQ(encode(links.connected), encode(world_of_hosts(2, {0, 1})));
+}
+
+// A call timed out although both members were in it: what one had sent did not arrive.
+TEST(WorldMemberTest, ConnectsAnewIfNobodyIsLost) {
+  const auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_of_hosts(0, {0, 1});
+  WorldAgreement one(std::make_shared<PrefixStore>(store, "worlds"), first.members[1]);
+  NoLinks links;
+  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  for (int step = 1; step <= 2 * WorldMember::kMostRepeats; ++step) {
+    const RankWorld same = world_of_hosts(step, {0, 1});
+    one.meet(same, Deadline::after(milliseconds(0)));
+    zero.recover(timeout_of(-1));
+    EXPECT_EQ(encode(links.connected), encode(same));
+    zero.has_advanced();
+  }
+}
+
+TEST(WorldMemberTest, EndsIfConnectingAnewDoesNotHelp) {
+  const auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_of_hosts(0, {0, 1});
+  WorldAgreement one(std::make_shared<PrefixStore>(store, "worlds"), first.members[1]);
+  NoLinks links;
+  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  for (int attempt = 1; attempt <= WorldMember::kMostRepeats; ++attempt) {
+    one.meet(world_of_hosts(attempt, {0, 1}), Deadline::after(milliseconds(0)));
+    zero.recover(timeout_of(-1));
+  }
+  EXPECT_THROW(zero.recover(timeout_of(-1)), TimeoutError);
+}
+
+// That rank has a reason of its own, which a new connection does not change.
+TEST(WorldMemberTest, EndsIfARankThatIsNotLostEndedTheGroup) {
+  const RankWorld first = world_of_hosts(0, {0, 1});
+  NoLinks links;
+  WorldMember zero(std::make_shared<MemoryStore>(), first.members[0], first, milliseconds(200), links);
+  EXPECT_THROW(zero.recover(failure_of(FailureCause::Kind::AbortedByPeer, 1)), TimeoutError);
 }
 
 // The launcher tells at once where the store is now.

@@ -45,9 +45,11 @@ class ElasticGroup : private WorldLinks {
   /// Waits until the ranks let this process in, and forms a group with them.
   /// @throws Error  if they need no more ranks
   void join();
-  /// Forms the next group after `failure`, with which a call of the present one ended. Throws `failure` itself if no
-  /// rank is lost.
+  /// Forms the next group after `failure`, with which a call of the present one ended. If no rank is lost, the same
+  /// ranks make new connections. Throws `failure` itself if that has not helped: see WorldMember::recover.
   void recover(const std::exception_ptr& failure);
+  /// The ranks have made a step of their work since.
+  void has_advanced() { member_->has_advanced(); }
   /// Whether a process waits to be let in: what rank 0 sees in the store, which it asks every 50 ms at most. The ranks
   /// must agree on the answer.
   bool someone_waits() { return member_->someone_waits(); }

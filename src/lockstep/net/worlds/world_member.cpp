@@ -1,5 +1,6 @@
 #include "lockstep/net/worlds/world_member.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,12 +18,24 @@ using std::chrono::milliseconds;
 
 // A rank's loss is on the store's list within milliseconds. If the list stays empty for this long, none is lost.
 constexpr milliseconds kUntilTheStoreKnows{5000};
+// All members answer, and only the connections do not.
+constexpr milliseconds kIfNobodyIsLate{500};
 constexpr milliseconds kBetweenLooks{50};
 
 bool may_be_lost_rank(const std::exception& error) {
   const FailureCause* const cause = cause_of(error);
   if (cause == nullptr) return false;
   return cause->is_consequence() || cause->kind == FailureCause::Kind::Timeout;
+}
+
+std::string what_happened(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.happened();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -68,7 +81,7 @@ void WorldMember::form(RankWorld next) {
   for (world_ = std::move(next); !connect();) {
     // If nobody is lost, a connection failed: another attempt with the same members.
     try {
-      world_ = agreement_.next(world_, false, false, Deadline::after(milliseconds(500)));
+      world_ = agreement_.next(world_, false, false, Deadline::after(kIfNobodyIsLate));
     } catch (const TimeoutError&) {
       world_ = agreement_.next(world_, true, false, Deadline::after(kUntilTheStoreKnows));
     }
@@ -132,22 +145,40 @@ void WorldMember::recover(const std::exception_ptr& failure) {
 
 // The next world after a call of the present group has failed.
 RankWorld WorldMember::after(const std::exception_ptr& failure) {
+  RankWorld next = next_or_same(failure);
+  if (next.members.size() == world_.members.size() && next.rank_of(self_.global_rank) == 0) {
+    log_warning(
+        "no rank is lost, and the connections do not work: the ranks make new connections, and repeat what failed: {}",
+        what_happened(failure));
+  }
+  return next;
+}
+
+RankWorld WorldMember::next_or_same(const std::exception_ptr& failure) {
   Deadline until = Deadline::after(kUntilTheStoreKnows);
+  bool may_repeat = repeats_ < kMostRepeats;
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
     if (!may_be_lost_rank(error)) throw;
     const FailureCause cause = *cause_of(error);
-    if (cause.kind == FailureCause::Kind::Timeout && cause.rank >= 0) give_up(cause.rank);
+    const bool is_late = cause.kind == FailureCause::Kind::Timeout;
+    if (is_late && cause.rank >= 0) give_up(cause.rank);
+    if (is_late && cause.rank < 0) until = Deadline::after(kIfNobodyIsLate);
     // A rank that failed by itself may live for a while. One that failed because of a lost rank knew of it by the
     // store.
-    if (cause.kind == FailureCause::Kind::AbortedByPeer) until = Deadline::after(milliseconds(0));
+    if (cause.kind == FailureCause::Kind::AbortedByPeer) {
+      until = Deadline::after(milliseconds(0));
+      may_repeat = false;
+    }
   }
   try {
     return agreement_.next(world_, false, false, until);
   } catch (const TimeoutError&) {
-    std::rethrow_exception(failure);
+    if (!may_repeat) std::rethrow_exception(failure);
   }
+  ++repeats_;
+  return agreement_.next(world_, /*must_change=*/true, false, Deadline::after(kUntilTheStoreKnows));
 }
 
 bool WorldMember::someone_waits() {

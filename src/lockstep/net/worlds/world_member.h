@@ -35,6 +35,8 @@ class WorldLinks {
 /// decides is here, without the connections themselves. One thread at a time.
 class WorldMember {
  public:
+  static constexpr int kMostRepeats = 3;
+
   /// @param store    of the job's ranks
   /// @param world    that this process is in; without members if it has not joined yet
   /// @param timeout  of collectives
@@ -49,9 +51,13 @@ class WorldMember {
   /// Waits until the members let this process in, and connects to them.
   /// @throws Error  if they need no more ranks
   void join();
-  /// Connects those that are left after `failure`, with which a call of the present group ended. Throws `failure`
-  /// itself if no rank is lost. If the store is lost, too, those that are left meet in the one that replaces it.
+  /// Connects those that are left after `failure`, with which a call of the present group ended. If no rank is lost,
+  /// the connections are, or stand still: all members make new connections, in at most kMostRepeats recoveries without
+  /// a step in between. Throws `failure` itself after them, and if a rank ended the group for all. If the store is
+  /// lost, too, those that are left meet in the one that replaces it.
   void recover(const std::exception_ptr& failure);
+  /// The members have made a step of their work since.
+  void has_advanced() { repeats_ = 0; }
   /// Lets those who wait in, and connects to them. All members call it at the same place of their work.
   void admit();
   /// Whether a process waits to be let in: what the first member sees in the store, which it asks every 50 ms at most.
@@ -67,6 +73,7 @@ class WorldMember {
 
  private:
   RankWorld after(const std::exception_ptr& failure);
+  RankWorld next_or_same(const std::exception_ptr& failure);
   void form(RankWorld next);
   void follow_store();
   RankWorld first_in_new_store(const StoreMove& move);
@@ -79,6 +86,7 @@ class WorldMember {
   std::chrono::milliseconds timeout_;
   WorldLinks& links_;
   std::chrono::steady_clock::time_point looked_at_{};  // for processes that wait
+  int repeats_ = 0;                                    // since the last step
 };
 
 }  // namespace lockstep

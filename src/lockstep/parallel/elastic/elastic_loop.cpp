@@ -82,6 +82,7 @@ class ElasticSteps::Progress {
     }
     if (std::exchange(has_begun_, true)) {
       ++position_;
+      group_->has_advanced();
       backup_.drop();
       if (has_regrouped_) throw GroupHasChanged();
       lets_in_ = someone_waits();

@@ -27,7 +27,7 @@ class Survival {
   void announce() const { group_->announce(); }
   /// Becomes a member. The training of the others gives it its state.
   void join(TrainerContext& context);
-  /// Forms the next group after a failure that is being handled. Throws it again if no rank is lost.
+  /// Forms the next group after a failure that is being handled: see ElasticGroup::recover.
   void recover(TrainerContext& context, const std::exception_ptr& failure);
   const std::shared_ptr<Communicator>& group() const { return group_->group(); }
   /// meet_after_loss in the present group, once, before anything else.
@@ -41,7 +41,10 @@ class Survival {
 
   std::int64_t position() const { return position_; }
   void set_position(std::int64_t position) { position_ = position; }
-  void advance() { ++position_; }
+  void advance() {
+    ++position_;
+    group_->has_advanced();
+  }
   /// The training has ended on all ranks: no more ranks are let in.
   void end_training();
   bool is_late() const { return is_late_; }
