@@ -70,6 +70,17 @@ TEST(WorldMemberTest, HoldsNothingAgainstAMemberThatHasConnectedSince) {
   EXPECT_EQ(encode(links.connected), encode(world_of_hosts(2, {0, 1})));
 }
 
+TEST(WorldMemberTest, ContinuesAtOnceWithoutTheOneThatIsBlamed) {
+  const auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_of_hosts(0, {0, 1, 2}), second = world_of_hosts(1, {0, 2});
+  WorldAgreement two(std::make_shared<PrefixStore>(store, "worlds"), first.members[2]);
+  two.meet(second, Deadline::after(milliseconds(0)));
+  NoLinks links;
+  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  zero.recover(timeout_of(1));
+  EXPECT_EQ(encode(links.connected), encode(second));
+}
+
 // A call timed out although both members were in it: what one had sent did not arrive.
 TEST(WorldMemberTest, ConnectsAnewIfNobodyIsLost) {
   const auto store = std::make_shared<MemoryStore>();
