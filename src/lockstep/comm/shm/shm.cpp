@@ -14,7 +14,7 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/home_process.h"
 #include "lockstep/comm/reduce/elements.h"
-#include "lockstep/comm/shm/announcement.h"
+#include "lockstep/comm/shm/announced_operation.h"
 #include "lockstep/comm/shm/collectives.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/join.h"
@@ -31,31 +31,6 @@ namespace {
 
 using shm::Call;
 using shm::Elements;
-
-shm::Announcement announce(const Operation& operation) {
-  const Fingerprint& fingerprint = operation.fingerprint;
-  return shm::pack({static_cast<std::uint8_t>(fingerprint.kind), static_cast<std::uint8_t>(fingerprint.op),
-                    static_cast<std::uint8_t>(fingerprint.dtype), fingerprint.root, fingerprint.count,
-                    fingerprint.sequence, operation.enclosing_mark});
-}
-
-// Another process wrote these values: only valid ones are converted to enums.
-std::string describe(const shm::Announcement& announcement) {
-  const shm::Announced parts = shm::unpack(announcement);
-  if (parts.kind > static_cast<std::uint8_t>(OperationKind::Barrier) ||
-      parts.op > static_cast<std::uint8_t>(ReduceOp::Product) ||
-      parts.dtype >= static_cast<std::uint8_t>(c10::ScalarType::NumOptions)) {
-    return "an unknown operation";
-  }
-  Fingerprint fingerprint;
-  fingerprint.kind = static_cast<OperationKind>(parts.kind);
-  fingerprint.op = static_cast<ReduceOp>(parts.op);
-  fingerprint.dtype = static_cast<c10::ScalarType>(parts.dtype);
-  fingerprint.root = parts.root;
-  fingerprint.count = parts.count;
-  fingerprint.sequence = parts.sequence;
-  return fingerprint.describe();
-}
 
 std::byte* bytes_at(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
@@ -157,7 +132,7 @@ class SharedMemoryCommunicator : public Communicator, public TransientMemoryEngi
   struct Core {
     Core(const Membership& membership, std::unique_ptr<shm::MemorySharing> how)
         : sharing(std::move(how)),
-          group(shm::join(membership, *sharing, describe)),
+          group(shm::join(membership, *sharing, shm::describe)),
           allocations(*group, *sharing),
           order(*group, allocations, sharing->one_address_space(), [membership] { return membership.deadline(); }),
           collectives(*group, order),
@@ -213,7 +188,7 @@ class SharedMemoryCommunicator : public Communicator, public TransientMemoryEngi
   }
 
   static Call call_of(const Operation& operation) {
-    return {announce(operation), operation.fingerprint.sequence, operation.deadline};
+    return {shm::announce(operation), operation.fingerprint.sequence, operation.deadline};
   }
 
   void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
