@@ -1,6 +1,6 @@
 // Tests that only one training at a time writes into a folder. Holders are real processes, because a lock must not
 // outlive its holder.
-#include "lockstep/train/output_folder_lock.h"
+#include "lockstep/train/folder/output_folder_lock.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lockstep/train/output_folder_lock.h"
+#include "lockstep/train/folder/output_folder_lock.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
