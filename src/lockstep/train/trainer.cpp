@@ -1,7 +1,5 @@
 #include "lockstep/train/trainer.h"
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <torch/utils.h>
 
@@ -26,6 +24,7 @@
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/trainer_checks.h"
 #include "lockstep/train/folder/output_folder_lock.h"
+#include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/joined_ranks.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/training_session.h"
@@ -59,8 +58,6 @@ nlohmann::json json_of(const Logs& metrics) {
 }  // namespace
 
 struct Trainer::Implementation {
-  using Awaited = OutputFolderLock::Awaited;
-
   explicit Implementation(TrainerOptions options) { context.options = std::move(options); }
   // Runs `body` on rank 0 while the others wait. They throw what it throws.
   template <typename Body>
@@ -68,7 +65,10 @@ struct Trainer::Implementation {
     section(
         [&] {
           run_together(context.group, what, [&] {
-            if (context.rank() == 0) body();
+            if (context.rank() != 0) return;
+            // After the training another rank may be the first one than the one that has written so far.
+            if (has_trained && context.survival) context.training_folder->take(OutputFolderLock::Awaited::Any);
+            body();
           });
         },
         [] {});
@@ -101,25 +101,16 @@ struct Trainer::Implementation {
     place_on_device(*options.model, options.args.use_cpu);
     options.model = with_precision(options.model, context.precision);
   }
-  // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts. If nothing is saved, the
-  // folder need not exist or be writable.
+  // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts.
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
-    const std::string& folder = context.args().output_dir;
-    // A rank that takes the folder, but was not the first one before, does so in the place of a lost one.
-    const auto awaited = context.rank() == 0 ? Awaited::SameJob : Awaited::Any;
-    on_rank_0("taking " + folder, [&] { lock_output_folder(awaited); });
-  }
-  void lock_output_folder(Awaited awaited) {
-    const std::string& folder = context.args().output_dir;
-    const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
-    if (!may_be_closed && !output_folder) output_folder = OutputFolderLock::take(folder, awaited);
+    on_rank_0("taking " + context.training_folder->path(),
+              [&] { context.training_folder->take(OutputFolderLock::Awaited::SameJob); });
   }
 
   TrainerContext context;
   bool has_trained = false;
   bool output_folder_is_taken = false;
-  std::shared_ptr<const OutputFolderLock> output_folder;
 };
 
 Trainer::Trainer(TrainerOptions options) {
@@ -158,13 +149,11 @@ TrainOutput Trainer::train() {
     throw UsageError("a second training of a Trainer with survive_lost_ranks", context.where(),
                      "start a job for each training");
   }
+  if (!context.training_folder) context.training_folder = std::make_shared<TrainingFolder>(context.args());
   if (context.survival && context.survival->is_joining()) {
     context.survival->join(context);
   } else {
     implementation_->take_output_folder();
-  }
-  if (context.survival) {
-    context.take_output_folder = [this] { implementation_->lock_output_folder(OutputFolderLock::Awaited::Any); };
   }
   if (std::exchange(implementation_->has_trained, true)) implementation_->begin_again();
   return TrainingSession(context).run();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,16 +12,17 @@
 namespace lockstep {
 
 class Survival;
+class TrainingFolder;
 
 /// The state that the parts of one Trainer share. Internal.
 struct TrainerContext {
   TrainerOptions options;
   MixedPrecision precision;
-  std::shared_ptr<Communicator> group;       ///< null: one process
-  int rank_alone = 0;                        ///< what `rank` returns if there is no group
-  std::shared_ptr<Survival> survival;        ///< null unless lost ranks are to be survived
-  std::shared_ptr<WeightShards> shards;      ///< the model's weights, if ranks have them in shards; else null
-  std::function<void()> take_output_folder;  ///< to be called by the first rank, if it was not the first before
+  std::shared_ptr<Communicator> group;              ///< null: one process
+  int rank_alone = 0;                               ///< what `rank` returns if there is no group
+  std::shared_ptr<Survival> survival;               ///< null unless lost ranks are to be survived
+  std::shared_ptr<WeightShards> shards;             ///< the model's weights, if ranks have them in shards; else null
+  std::shared_ptr<TrainingFolder> training_folder;  ///< that is written into; null before the training
   TrainerState state;
   TrainerControl control;
   std::shared_ptr<TrainerCallback> flow;  ///< precedes all others; null if nothing trains

@@ -5,16 +5,20 @@
 #include <signal.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/files/atomic_file.h"
@@ -30,8 +34,13 @@ constexpr int kSteps = 24;
 // A training that still runs when a process has taken a lost rank's place, also on busy cores.
 constexpr int kManySteps = 600;
 
+constexpr int kShortEpoch = 80;  // samples: 5 steps
+// A training of one epoch.
+constexpr int kLongSteps = 120;
+constexpr int kLongEpoch = 16 * kLongSteps;
+
 std::vector<std::string> job(int ranks, const std::string& output, const std::vector<std::string>& launcher_flags,
-                             const std::vector<std::string>& more, int steps = kSteps) {
+                             const std::vector<std::string>& more, int steps = kSteps, int samples = kShortEpoch) {
   std::vector<std::string> words =
       review_classification(output, {"--virtual-shards",
                                      "4",
@@ -40,7 +49,7 @@ std::vector<std::string> job(int ranks, const std::string& output, const std::ve
                                      "--max-length",
                                      "32",
                                      "--max-train-samples",
-                                     "80",
+                                     std::to_string(samples),
                                      "--max-steps",
                                      std::to_string(steps),
                                      "--save-steps",
@@ -69,13 +78,13 @@ std::string result_in(const std::string& output, int steps) {
 }
 
 // The undisturbed training, which writes the optimizer into one file, too, if the update is not fused.
-const std::string& undisturbed(int steps) {
-  static std::map<int, std::string> results;
-  std::string& result = results[steps];
+const std::string& undisturbed(int steps, int samples = kShortEpoch) {
+  static std::map<std::pair<int, int>, std::string> results;
+  std::string& result = results[{steps, samples}];
   if (!result.empty()) return result;
   const TemporaryFolder folder;
   const ProgramEnd end =
-      run_program(job(2, folder / "out", {}, {"--fuse", "false"}, steps), {}, std::chrono::seconds(300));
+      run_program(job(2, folder / "out", {}, {"--fuse", "false"}, steps, samples), {}, std::chrono::seconds(300));
   if (end.code != 0) throw std::runtime_error(end.out + end.err);
   return result = result_in(folder / "out", steps);
 }
@@ -117,10 +126,11 @@ void kill_rank(const RunningProgram& program, int rank, int signal = SIGKILL) {
   ::kill(*pid, signal);
 }
 
-void expect_undisturbed(RunningProgram& program, const std::string& output, int steps = kSteps) {
+void expect_undisturbed(RunningProgram& program, const std::string& output, int steps = kSteps,
+                        int samples = kShortEpoch) {
   const ProgramEnd end = program.wait(in_time());
   ASSERT_EQ(end.code, 0) << end.out << end.err;
-  EXPECT_TRUE(result_in(output, steps) == undisturbed(steps)) << end.out << end.err;
+  EXPECT_TRUE(result_in(output, steps) == undisturbed(steps, samples)) << end.out << end.err;
 }
 
 const std::vector<std::string> kSurvive{"--survive-lost-ranks", "true"};
@@ -233,23 +243,83 @@ TEST(Survival, AFirstRankThatStandsStillIsEndedAndSurvived) {
   expect_undisturbed(program, folder / "out");
 }
 
-// Its lock is held by this test once it has ended, as it would by a first rank on a host that was cut off and is given
-// up later by its launcher than by the other ranks.
-TEST(Survival, TheOthersWaitForANextRankThatWaitsForTheOutputFolder) {
-  const TemporaryFolder folder;
-  RunningProgram program(job(3, folder / "out", {"--timeout", "2"}, kSurvive));
-  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
-  UniqueFd lock(::open((folder / "out/.lockstep.lock").c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_TRUE(lock);
-  for (const int rank : {1, 2}) kill_rank(program, rank, SIGSTOP);  // until the lock is this process's
+// Kills rank 0 of so many, and holds its output folder as it would on a host that was cut off, where its launcher ends
+// it later than the other ranks give it up. @return  the lock
+UniqueFd kill_first_rank_and_hold_its_folder(const RunningProgram& program, const std::string& output, int ranks) {
+  UniqueFd lock(::open((output + "/.lockstep.lock").c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(lock);
+  for (int rank = 1; rank < ranks; ++rank) kill_rank(program, rank, SIGSTOP);  // until the lock is this process's
   kill_rank(program, 0);
-  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
-  for (const int rank : {1, 2}) kill_rank(program, rank, SIGCONT);
-  // Three timeouts of collectives.
-  EXPECT_FALSE(program.wait_for("rank 1 (local rank 1", Deadline::after(std::chrono::seconds(6)))) << program.err();
+  EXPECT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  for (int rank = 1; rank < ranks; ++rank) kill_rank(program, rank, SIGCONT);
+  return lock;
+}
+
+// How many steps of the long training have no loss in metrics.jsonl.
+std::size_t steps_missing_in(const std::string& output) {
+  std::set<int> steps;
+  std::istringstream lines(read_file(output + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("loss")) steps.insert(json["step"].get<int>());
+  }
+  return kLongSteps - steps.size();
+}
+
+const std::vector<std::string> kShortTimeout{"--timeout", "3"};
+// Two timeouts of collectives.
+Deadline later() { return Deadline::after(std::chrono::seconds(6)); }
+
+TEST(Survival, TheTrainingContinuesUntilItMustWriteIntoAFolderThatIsHeld) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(3, folder / "out", kShortTimeout, kSurvive, kLongSteps, kLongEpoch));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  UniqueFd lock = kill_first_rank_and_hold_its_folder(program, folder / "out", 3);
+  EXPECT_TRUE(program.wait_for("is still held by ", in_time())) << program.err();
+  EXPECT_TRUE(program.wait_for(" waits for the output folder", in_time())) << program.err();
+  EXPECT_FALSE(program.wait_for("rank 1 (local rank 1", later())) << program.err();
   lock.reset();
-  expect_undisturbed(program, folder / "out");
+  expect_undisturbed(program, folder / "out", kLongSteps, kLongEpoch);
   EXPECT_NE(program.err().find("The others continue with 2 ranks"), std::string::npos) << program.err();
+  EXPECT_LE(steps_missing_in(folder / "out"), 1U) << "rank 0 may have died just before it wrote its last one";
+  EXPECT_TRUE(wait_for_step(program, kLongSteps - 1)) << "steps are not shown: " << program.out();
+}
+
+TEST(Survival, ARankIsLostWhileTheFirstOneWaitsForTheFolder) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(4, folder / "out", kShortTimeout, kSurvive, kLongSteps, kLongEpoch));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  UniqueFd lock = kill_first_rank_and_hold_its_folder(program, folder / "out", 4);
+  EXPECT_TRUE(program.wait_for(" waits for the output folder", in_time())) << program.err();
+  kill_rank(program, 3);
+  EXPECT_FALSE(program.wait_for("is given up", later())) << program.err();
+  lock.reset();
+  expect_undisturbed(program, folder / "out", kLongSteps, kLongEpoch);
+  EXPECT_NE(program.err().find("The others continue with 2 ranks"), std::string::npos) << program.err();
+  EXPECT_LE(steps_missing_in(folder / "out"), 1U) << "rank 0 may have died just before it wrote its last one";
+}
+
+TEST(Survival, TheTrainingEndsWhileItsFolderIsHeld) {
+  const TemporaryFolder folder;
+  std::vector<std::string> words =
+      job(3, folder / "out", kShortTimeout, joined_words(kSurvive, {"--save-strategy", "no"}), kLongSteps, kLongEpoch);
+  for (const std::string flag : {"--save-steps", "--eval-strategy", "--eval-steps"}) {
+    const auto at = std::find(words.begin(), words.end(), flag);
+    ASSERT_NE(at, words.end());
+    words.erase(at, at + 2);
+  }
+  RunningProgram program(words);
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  UniqueFd lock = kill_first_rank_and_hold_its_folder(program, folder / "out", 3);
+  EXPECT_TRUE(program.wait_for("step 120: the epoch's end waits for the output folder", in_time())) << program.err();
+  EXPECT_FALSE(program.wait_for("rank 1 (local rank 1", later())) << program.err();
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/model.safetensors"));
+  lock.reset();
+  const ProgramEnd end = program.wait(in_time());
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  const std::string weights = read_file(folder / "out/model.safetensors");
+  EXPECT_EQ(undisturbed(kLongSteps, kLongEpoch).compare(0, weights.size(), weights), 0);
+  EXPECT_LE(steps_missing_in(folder / "out"), 1U) << "rank 0 may have died just before it wrote its last one";
 }
 
 // It waits for others as long as they do, not for the 30 minutes that an engine waits by default.

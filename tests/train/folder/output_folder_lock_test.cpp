@@ -138,6 +138,19 @@ TEST(OutputFolderLock, WhoTakesALostRanksPlaceWaitsForAnyHolder) {
                Error);
 }
 
+TEST(OutputFolderLock, WhoTriesIsToldWhoHoldsTheFolder) {
+  const TemporaryFolder folder;
+  LockHolder holder(folder.path());
+  std::string who;
+  EXPECT_FALSE(OutputFolderLock::try_take(folder.path(), who));
+  EXPECT_EQ(who.substr(0, who.find(", since 20")),
+            "process " + std::to_string(holder.pid()) + " on host " + host_name());
+  holder.end(SIGKILL);
+  const auto lock = OutputFolderLock::try_take(folder.path(), who);
+  ASSERT_TRUE(lock);
+  EXPECT_EQ(OutputFolderLock::try_take(folder.path(), who), lock);
+}
+
 TEST(OutputFolderLock, AFileOfAnotherKindIsNoHolder) {
   const TemporaryFolder folder;
   std::ofstream(lock_file(folder)) << "not JSON";

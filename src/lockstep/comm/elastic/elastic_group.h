@@ -53,6 +53,8 @@ class ElasticGroup : private WorldLinks {
   /// Whether a process waits to be let in: what rank 0 sees in the store, which it asks every 50 ms at most. The ranks
   /// must agree on the answer.
   bool someone_waits() { return member_->someone_waits(); }
+  /// As WorldMember::has_changed.
+  bool has_changed() { return member_->has_changed(); }
   /// No more ranks than `most` are let in; those beyond wait until one is lost. Equal on all ranks.
   void limit(int most) { member_->limit(most); }
   /// Lets those who wait in, and forms a group with them. Collective: all ranks call it at the same place of their

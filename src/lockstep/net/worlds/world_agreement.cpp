@@ -112,6 +112,14 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
   }
 }
 
+bool WorldAgreement::has_changed(const RankWorld& current) {
+  if (store_->try_get(world_key(current.number + 1))) return true;
+  for (const int each : gone()) {
+    if (current.rank_of(each) >= 0) return true;
+  }
+  return false;
+}
+
 void WorldAgreement::begin_era(std::int64_t era) {
   era_ = era;
   settled_ = 0;

@@ -32,6 +32,8 @@ class WorldAgreement {
   /// @throws TimeoutError  if nothing has changed by the deadline
   /// @throws Error  if the other members continue without this process
   RankWorld next(const RankWorld& current, bool must_change, bool admits, Deadline deadline);
+  /// Whether a member of `current` is gone, or a world after it is proposed: `next` would not wait. Two requests.
+  bool has_changed(const RankWorld& current);
   /// From now on this process agrees in another store.
   void begin_era(std::int64_t era);
   /// The first world in a new store. All on the roll tell their worlds; once all are there that are not gone, each of

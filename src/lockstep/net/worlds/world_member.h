@@ -63,6 +63,8 @@ class WorldMember {
   /// Whether a process waits to be let in: what the first member sees in the store, which it asks every 50 ms at most.
   /// The members must agree on the answer.
   bool someone_waits();
+  /// As WorldAgreement::has_changed, for the present world.
+  bool has_changed() { return agreement_.has_changed(world_); }
   /// As WorldAgreement::limit.
   void limit(int most) { agreement_.limit(most); }
   /// No more processes are needed. Any member may call it. If the store is lost, the launchers know it by the ends of

@@ -15,7 +15,6 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/base/deadline.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/create_folders.h"
@@ -58,14 +57,23 @@ void write_holder(int fd) {
   }
 }
 
+// "process 12 on host a, since 2026-01-01 12:00:00 UTC"; empty if it is not known.
+std::string text_of(const HolderJson& holder) {
+  if (holder.is_null()) return "";
+  return fmt::format("process {} on host {}, since {}", holder["pid"].get<std::int64_t>(),
+                     holder["host"].get<std::string>(), holder["since"].get<std::string>());
+}
+
+bool is_on_another_host(const HolderJson& holder) {
+  return !holder.is_null() && holder["host"].get<std::string>() != host_name();
+}
+
 [[noreturn]] void refuse_held(const HolderJson& holder, const std::string& folder, const std::string& path) {
-  const std::string fix = "give another --output-dir, or wait until that training has ended";
-  if (holder.is_null()) throw Error("another training writes into this folder", folder, fix);
-  const auto host = holder["host"].get<std::string>();
-  throw Error(fmt::format("another training writes into this folder: process {} on host {}, since {}",
-                          holder["pid"].get<std::int64_t>(), host, holder["since"].get<std::string>()),
-              folder,
-              fix + (host == host_name() ? "" : fmt::format("; where that host is gone for good, remove {}", path)));
+  const std::string who = text_of(holder);
+  throw Error(
+      "another training writes into this folder" + (who.empty() ? "" : ": " + who), folder,
+      "give another --output-dir, or wait until that training has ended" +
+          (is_on_another_host(holder) ? fmt::format("; where that host is gone for good, remove {}", path) : ""));
 }
 
 // Whether the launcher has restarted these ranks: the previous ones may be about to end, perhaps on another host.
@@ -90,13 +98,14 @@ OutputFolderLock::~OutputFolderLock() {
   if (is_held_ && is_file_at(fd_.get(), path_)) ::unlink(path_.c_str());
 }
 
-std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& folder, Awaited awaited,
-                                                         std::chrono::milliseconds patience) {
-  constexpr auto kBetweenTries = std::chrono::milliseconds(20);
-  constexpr auto kUntilWritten = std::chrono::milliseconds(500);
+// The lock, or the process that holds it; null if that is not written yet.
+struct OutputFolderLock::Try {
+  std::shared_ptr<const OutputFolderLock> lock;
+  HolderJson holder;
+};
+
+OutputFolderLock::Try OutputFolderLock::try_new_lock(const std::string& folder) {
   const std::string path = folder + "/" + kFile;
-  const Deadline deadline = Deadline::after(patience);
-  const Deadline written = Deadline::after(kUntilWritten);
   while (true) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     // A file that another user's crash left in a shared folder can still be locked.
@@ -105,27 +114,23 @@ std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& fold
       throw Error("cannot make the lock file " + path + ": " + errno_text(errno), folder,
                   "give an --output-dir that you may write to, with space on its disk");
     }
+    const auto made = [&](bool is_held) {
+      return std::shared_ptr<const OutputFolderLock>(new OutputFolderLock(path, std::move(fd), is_held));
+    };
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
       if (!is_file_at(fd.get(), path)) continue;  // its last holder has removed it
       write_holder(fd.get());
-      return std::shared_ptr<OutputFolderLock>(new OutputFolderLock(path, std::move(fd), true));
+      return {made(true), {}};
     }
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) {
-      log_warning("{}: the file system knows no locks ({}): a second training into it would not be noticed", folder,
-                  errno_text(errno));
-      return std::shared_ptr<OutputFolderLock>(new OutputFolderLock(path, std::move(fd), false));
-    }
-    const HolderJson holder = holder_in(fd.get());
-    const bool is_awaited = awaited == Awaited::Any || ends_soon(holder);
-    const bool may_wait = holder.is_null() ? !written.passed() : is_awaited && !deadline.passed();
-    if (!may_wait) refuse_held(holder, folder, path);
-    std::this_thread::sleep_for(kBetweenTries);
+    if (errno == EWOULDBLOCK) return {nullptr, holder_in(fd.get())};
+    log_warning("{}: the file system knows no locks ({}): a second training into it would not be noticed", folder,
+                errno_text(errno));
+    return {made(false), {}};
   }
 }
 
-std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string& folder, Awaited awaited,
-                                                               std::chrono::milliseconds patience) {
+OutputFolderLock::Try OutputFolderLock::try_lock(const std::string& folder) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<const OutputFolderLock>> own;  // this process's, by the folder's path
   create_folders(folder);
@@ -133,9 +138,36 @@ std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string
   const auto real = std::filesystem::canonical(folder, problem);
   const std::string name = problem ? folder : real.string();
   const std::lock_guard<std::mutex> guard(mutex);
-  std::shared_ptr<const OutputFolderLock> held = own[name].lock();
-  if (!held) own[name] = held = lock(folder, awaited, patience);
-  return held;
+  if (auto held = own[name].lock()) return {held, {}};
+  Try found = try_new_lock(folder);
+  own[name] = found.lock;
+  return found;
+}
+
+std::shared_ptr<const OutputFolderLock> OutputFolderLock::try_take(const std::string& folder, std::string& holder) {
+  const Try found = try_lock(folder);
+  if (!found.lock) holder = text_of(found.holder);
+  return found.lock;
+}
+
+std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string& folder, Awaited awaited,
+                                                               std::optional<std::chrono::milliseconds> patience) {
+  constexpr auto kBetweenTries = std::chrono::milliseconds(20);
+  constexpr auto kUntilWritten = std::chrono::milliseconds(500);
+  const auto began = std::chrono::steady_clock::now();
+  while (true) {
+    const Try found = try_lock(folder);
+    if (found.lock) return found.lock;
+    const HolderJson& holder = found.holder;
+    const std::chrono::milliseconds limit =
+        patience.value_or(is_on_another_host(holder) ? std::chrono::seconds(120) : std::chrono::seconds(20));
+    const bool is_awaited = holder.is_null() || awaited == Awaited::Any || ends_soon(holder);
+    const auto waited = std::chrono::steady_clock::now() - began;
+    if (!is_awaited || waited > (holder.is_null() ? kUntilWritten : limit)) {
+      refuse_held(holder, folder, folder + "/" + kFile);
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/base/files/unique_fd.h"
@@ -25,19 +26,28 @@ class OutputFolderLock {
     Any,      ///< for a rank that writes in the place of a lost one, whose process may still be there
   };
 
-  /// Makes the folder if it does not exist. Waits at most `patience` for a process that holds it.
+  /// Makes the folder if it does not exist. Waits at most `patience` for a process that holds it; nothing: 20 s for one
+  /// of this host, which the kernel releases with its process, and 2 minutes for one of another host. An NFS server
+  /// keeps the locks of a host that is gone for 90 s by default.
   /// @throws Error  if another process holds the folder: which process, on which host, since when. Or if the folder
   /// cannot be written
   static std::shared_ptr<const OutputFolderLock> take(const std::string& folder, Awaited awaited = Awaited::SameJob,
-                                                      std::chrono::milliseconds patience = std::chrono::seconds(20));
+                                                      std::optional<std::chrono::milliseconds> patience = {});
+  /// Takes the folder unless another process holds it. Does not wait.
+  /// @param holder  becomes "process 12 on host a, since ...", if the process is known
+  /// @return  null if another process holds it
+  /// @throws Error  if the folder cannot be written
+  static std::shared_ptr<const OutputFolderLock> try_take(const std::string& folder, std::string& holder);
   ~OutputFolderLock();
   OutputFolderLock(const OutputFolderLock&) = delete;
   OutputFolderLock& operator=(const OutputFolderLock&) = delete;
 
  private:
+  struct Try;
+
   OutputFolderLock(std::string path, UniqueFd fd, bool is_held);
-  static std::shared_ptr<OutputFolderLock> lock(const std::string& folder, Awaited awaited,
-                                                std::chrono::milliseconds patience);
+  static Try try_lock(const std::string& folder);
+  static Try try_new_lock(const std::string& folder);
 
   std::string path_;
   UniqueFd fd_;

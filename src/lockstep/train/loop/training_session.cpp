@@ -35,7 +35,8 @@ TrainingSession::TrainingSession(TrainerContext& context)
       numbers_(context),
       job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
       memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_) : nullptr),
-      rescue_(context.survival ? make_rescue() : nullptr) {
+      rescue_(context.survival ? make_rescue() : nullptr),
+      succession_(context) {
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
   reset_state();
 }
@@ -165,6 +166,10 @@ void TrainingSession::evaluate(Evaluate purpose) {
 }
 
 TrainOutput TrainingSession::finish(double runtime_s) {
+  if (context_.survival && context_.rank() == 0 && !begun_as_first_) {  // since the last stage
+    succession_.take_at_the_end();
+    begin_as_first();
+  }
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
   if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked()) {

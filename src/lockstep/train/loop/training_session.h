@@ -11,6 +11,7 @@
 
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/checks/number_check.h"
+#include "lockstep/train/folder/folder_succession.h"
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
@@ -61,13 +62,17 @@ class TrainingSession {
   std::string passed_on(bool has_history = true);
   void take_over(const std::string& text);
   void recover(const std::exception_ptr& failure);
+  void regroup(const std::exception_ptr& failure);
   /// Gradients and, if it is possible, a fused update. @return  how it is fused; empty: it is not
   /// @param are_level  all ranks have the same weights and buffers
   std::string make_engine(bool are_level);
   void tell_refused_fuse(const std::string& refusal);
   std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
-  void take_output_folder() const;
+  /// What needs the output folder in the present stage; empty: nothing that could not be kept for later.
+  std::string use_of_folder() const;
+  void pursue_folder();
+  void begin_as_first();
   /// Equal on all ranks after they have changed.
   struct Regrouped {
     /// In whose memory weights and the optimizer's state stay, as MemoryHosts counts hosts: those with a rank that
@@ -137,6 +142,7 @@ class TrainingSession {
   TrainerControl control_before_;
   bool evaluated_ = false;        // in this round of stages
   bool begun_as_first_ = false;   // callbacks have seen on_train_begin on the first rank
+  FolderSuccession succession_;   // if this rank becomes the first one
   bool must_settle_ = false;      // the ranks have changed
   bool has_regrouped_ = false;    // in a step, which then failed
   bool is_new_ = false;           // this process takes a lost rank's place, and has no state yet

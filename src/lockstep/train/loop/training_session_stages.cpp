@@ -42,6 +42,7 @@ void TrainingSession::note_place() {
 }
 
 void TrainingSession::begin_stage() {
+  pursue_folder();
   note_place();
   if (stage_ != Stage::Update) return;
   buffers_before_ = copies_of_buffers();
@@ -130,8 +131,10 @@ void TrainingSession::end_epoch() {
 void TrainingSession::log_training_loss() {
   const std::optional<double> mean = parts_.losses.take_unlogged_mean();
   if (!mean) return;
-  context_.log(
-      {{"loss", *mean}, {"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}});
+  const Logs logs{
+      {"loss", *mean}, {"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}};
+  context_.log(logs);
+  succession_.keep_log(logs);
 }
 
 void TrainingSession::load_best() {

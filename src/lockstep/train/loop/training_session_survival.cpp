@@ -10,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/broadcast_text.h"
-#include "lockstep/net/long_work.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
@@ -33,13 +32,19 @@ void TrainingSession::recover(const std::exception_ptr& failure) {
   checkpoints_.forget_ranks();
   must_settle_ = true;
   context_.control = control_before_;
-  if (!std::exchange(has_regrouped_, false)) context_.survival->recover(context_, failure);
+  if (!std::exchange(has_regrouped_, false)) regroup(failure);
+}
+
+// Callbacks see themselves on the first rank once the output folder is its own.
+void TrainingSession::regroup(const std::exception_ptr& failure) {
+  context_.survival->recover(context_, failure);
+  context_.state.is_world_process_zero = begun_as_first_;
 }
 
 std::unique_ptr<UpdateRescue> TrainingSession::make_rescue() {
   UpdateRescue::Ranks ranks;
   ranks.regroup = [this](const std::exception_ptr& failure) {
-    context_.survival->recover(context_, failure);
+    regroup(failure);
     checkpoints_.forget_ranks();
     must_settle_ = has_regrouped_ = true;
     return context_.survival->group();
@@ -95,15 +100,35 @@ void TrainingSession::settle() {
   make_engine(/*are_level=*/true);
   must_settle_ = false;
   context_.survival->settled(context_);
-  const bool is_first = context_.rank() == 0;
-  if (is_first && context_.take_output_folder) take_output_folder();
-  if (std::exchange(is_new_, false) || (is_first && !begun_as_first_)) begin_as_after_checkpoint();
+  const bool becomes_first = context_.rank() == 0 && !begun_as_first_;
+  if (becomes_first) succession_.begin();
+  const bool is_new = std::exchange(is_new_, false);
+  if (becomes_first && !succession_.is_awaited()) return begin_as_first();
+  if (is_new) begin_as_after_checkpoint();
 }
 
-// The lost first rank may hold it a while longer than the others wait in a collective, as on a host that is cut off.
-void TrainingSession::take_output_folder() const {
-  const LongWork work(context_.survival->group()->membership(), "waiting for the output folder");
-  context_.take_output_folder();
+std::string TrainingSession::use_of_folder() const {
+  const TrainerControl& control = context_.control;
+  if (stage_ == Stage::Evaluate && control.should_evaluate && context_.options.eval_dataset) return "the evaluation";
+  if (stage_ == Stage::Save && control.should_save) return "the checkpoint";
+  if (stage_ == Stage::EpochEnd) return "the epoch's end";
+  return stage_ == Stage::Finish ? "the training's end" : "";
+}
+
+// Between stages, on the rank that became the first one while the folder was still held.
+void TrainingSession::pursue_folder() {
+  if (!succession_.is_awaited()) return;
+  const std::string use = use_of_folder();
+  use.empty() ? succession_.try_again() : succession_.wait(use);
+  if (!succession_.is_awaited()) begin_as_first();
+}
+
+// What callbacks ask for on this rank alone cannot be done: the others may be in another stage by now.
+void TrainingSession::begin_as_first() {
+  const TrainerControl control = context_.control;
+  begin_as_after_checkpoint();
+  succession_.hand_out_logs();
+  context_.control = control;
 }
 
 // Collective.
@@ -129,7 +154,7 @@ TrainingSession::Regrouped TrainingSession::look_at_ranks() const {
 
 // Callbacks of the first rank write files.
 void TrainingSession::begin_as_after_checkpoint() {
-  begun_as_first_ = context_.rank() == 0;
+  begun_as_first_ = context_.state.is_world_process_zero;
   context_.keep_callback_states(context_.control);
   context_.notify(&TrainerCallback::on_train_begin);
   load_callback_states();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/seconds_since.h"
 
@@ -34,6 +35,13 @@ bool Survival::meet(InterruptedUpdate* update) {
   const bool is_finished = meet_after_loss(*group_->group(), update);
   met_in_ = group_->number();
   return is_finished;
+}
+
+void Survival::require_all() {
+  if (!group_->has_changed()) return;
+  throw_caused(Error("a rank of the group is lost", group_->group()->membership().where(),
+                     "see its log, and its host's: another error there came first"),
+               FailureCause{FailureCause::Kind::LostPeer, -1});
 }
 
 void Survival::settled(const TrainerContext& context) {

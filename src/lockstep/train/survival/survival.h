@@ -32,6 +32,9 @@ class Survival {
   const std::shared_ptr<Communicator>& group() const { return group_->group(); }
   /// meet_after_loss in the present group, once, before anything else.
   bool meet(InterruptedUpdate* update = nullptr);
+  /// For a rank that waits for something else than the others.
+  /// @throws Error  with the cause of a lost rank, if a member of the group is gone or the others form another group
+  void require_all();
   /// The ranks are level again, and continue.
   void settled(const TrainerContext& context);
   /// Lets new ranks in. Collective.

@@ -1,0 +1,22 @@
+#include "lockstep/train/folder/training_folder.h"
+
+#include <unistd.h>
+
+namespace lockstep {
+
+TrainingFolder::TrainingFolder(const TrainingArguments& args)
+    : path_(args.output_dir), is_saved_into_(args.save_strategy != "no") {}
+
+bool TrainingFolder::needs_lock() const { return !lock_ && (is_saved_into_ || ::access(path_.c_str(), W_OK) == 0); }
+
+void TrainingFolder::take(OutputFolderLock::Awaited awaited, std::optional<std::chrono::milliseconds> patience) {
+  if (needs_lock()) lock_ = OutputFolderLock::take(path_, awaited, patience);
+}
+
+bool TrainingFolder::try_take(std::string& holder) {
+  if (!needs_lock()) return true;
+  lock_ = OutputFolderLock::try_take(path_, holder);
+  return lock_ != nullptr;
+}
+
+}  // namespace lockstep
