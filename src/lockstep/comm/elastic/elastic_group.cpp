@@ -42,10 +42,13 @@ constexpr milliseconds kToFollow{600000};
 
 milliseconds time_to_enter() { return env_string("LOCKSTEP_STORE_FILE") ? kToFollow : kToConnect; }
 
-// Also waits until it has ended, because until then it holds its locks, such as that of the output folder.
+// By its descriptor, because its number may be another process's once it has ended; by its number in a sandbox that
+// knows no such call. Also waits until it has ended: until then it holds its locks, such as that of the output folder.
 void kill_process(int pid) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  ::kill(pid, SIGKILL);
+  if (!process && errno == ESRCH) return;
+  const bool is_sent = process && ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
+  if (!is_sent && errno != ESRCH) ::kill(pid, SIGKILL);
   if (!process) return;
   pollfd ended{process.get(), POLLIN, 0};
   int count = -1;
