@@ -22,12 +22,23 @@ TEST(CoordinatorTakeover, WaitsBrieflyForThoseThatAQuorumDoesNotNeed) {
   CoordinatorJob job = taken_over(3, 2);
   job.resume("a", 4, true);
   job.resume("b", 4, true);
-  job.pass(2s);
+  job.pass(5s);
   EXPECT_EQ(job.running(), "");
   job.pass(1s);
   EXPECT_EQ(job.running(), "ab");
   job.resume("c", 4, true);
   EXPECT_EQ(job.last("c").kind, Order::Rejoin);
+}
+
+// Its last heartbeat was answered just before the server fell silent, and it has looked for the server for 2 s.
+TEST(CoordinatorTakeover, AwaitsAHostThatNoticesTheLossOneHeartbeatLater) {
+  CoordinatorJob job = taken_over(3, 2);
+  job.resume_surviving("a", 4, ranks_of({1}, 4));
+  job.resume_surviving("b", 4, ranks_of({2}, 4));
+  job.pass(5s);
+  job.resume_surviving("c", 4, ranks_of({3}, 4));
+  EXPECT_EQ(job.last("c").kind, Order::GoOn) << "its ranks would end, and no fault has hit them";
+  EXPECT_EQ(job.running(), "abc");
 }
 
 TEST(CoordinatorTakeover, EndsIfTooFewCome) {

@@ -155,7 +155,9 @@ class Coordinator {
   static std::string hosts_text(int count);
   static std::string seconds(std::chrono::milliseconds time);
 
-  static constexpr std::chrono::seconds kForTheRest{3};  // once a quorum is there
+  // For those that a quorum does not need. Hosts notice a silent server up to one heartbeat (3 s at most) after each
+  // other, look for up to 2 s whether it has ended, and connect within 1 s.
+  static constexpr std::chrono::seconds kForTheRest{6};
   static constexpr std::chrono::seconds kToMeet{10};
 
   const HostEntry job_;
