@@ -10,8 +10,10 @@
 //   slow N                each step takes longer while there are fewer than N ranks
 //   die RANKS:STEP:PLACE  these ranks, such as 0, 01 or 012, kill themselves once STEP updates are done, at PLACE:
 //                         start (of the next one), gradients (they have those of the next one), writing (at the first
-//                         weight that the next one writes, if it is fused), updated, saved; or, with 0 for STEP,
-//                         passing: when they pass the training's state on to a process that has joined
+//                         weight that the next one writes, if it is fused), updated, logged, saved; or, with 0 for
+//                         STEP, passing: when they pass the training's state on to a process that has joined, or
+//                         giving: while they pass it on to ranks that are behind after a loss
+//   await STEP            rank 1 waits for a message of rank 2, which never comes, when STEP updates are logged
 //   throw STEP            a callback throws once STEP updates are done
 //   stop STEP             each rank is asked to stop (SIGTERM) once STEP updates are done
 // Rank 0 of the end prints the bits of weights and buffers as a number, and those of what it has logged of each step.
@@ -65,6 +67,8 @@ std::uint64_t seed_of(const std::string& what) {
   return std::stoull(value == "rank" ? std::getenv("RANK") : value);
 }
 
+constexpr std::int64_t kPageFloats = 1024;
+
 // With weights that are not trained, and buffers that each forward changes.
 struct Net : torch::nn::Module {
   Net() : norm(register_module("norm", torch::nn::BatchNorm1d(8))) {
@@ -75,6 +79,7 @@ struct Net : torch::nn::Module {
     torch::manual_seed(seed_of("weights"));
     trained = register_module("trained", torch::nn::Linear(64, 96));
     head = register_module("head", torch::nn::Linear(96, 3));
+    unused = register_buffer("unused", torch::zeros({3 * kPageFloats}));
   }
   at::Tensor forward(const at::Tensor& x) {
     return head->forward(activated(trained->forward(frozen->forward(norm->forward(x)))));
@@ -83,6 +88,7 @@ struct Net : torch::nn::Module {
 
   torch::nn::BatchNorm1d norm;
   torch::nn::Linear frozen{nullptr}, trained{nullptr}, head{nullptr};
+  at::Tensor unused;  // has a whole page of memory
 };
 
 struct Negated : Net {
@@ -122,9 +128,18 @@ class Faults : public ls::TrainerCallback {
   }
   void on_optimizer_step(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "updated"); }
   void on_save(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "saved"); }
+  void on_log(ls::TrainerEvent& event) override {
+    const std::shared_ptr<ls::Communicator>& group = ls::default_group();
+    maybe_die(event.state.global_step, "logged");
+    const bool waits = value_of("await", "") == std::to_string(event.state.global_step);
+    if (waits && group->rank() == 1 && group->world_size() > 2) group->recv(torch::zeros({1}), 2);
+  }
   std::string name() const override { return "faults"; }
   std::string state() const override {
-    if (ls::default_group()->world_size() > ranks_) maybe_die(0, "passing");
+    if (ranks_ > 0 && ls::default_group()->world_size() > ranks_) maybe_die(0, "passing");
+    // The next thing that it does to them is to restore them, once what is in this text has been sent.
+    const bool gives = ls::default_group()->world_size() < ranks_ && dies_at(0, "giving");
+    if (gives) lockstep::die_at_first_write(net_->unused.narrow(0, kPageFloats, kPageFloats));
     return "{}";
   }
 
@@ -144,7 +159,7 @@ class Faults : public ls::TrainerCallback {
   }
 
   std::shared_ptr<Net> net_;
-  int ranks_ = 1 << 20;  // in the last step
+  int ranks_ = 0;  // in the last step; 0: there was none
 };
 
 class Bits {

@@ -13,10 +13,10 @@ const Words kAllDie{"0", "die", "01:6:start"};
 
 // @param words  of trainer_rank: START WHAT VALUE...
 ProgramEnd run_trainer(const std::string& folder, const Words& words, const Words& flags = {},
-                       const std::string& steps = "12") {
+                       const std::string& steps = "12", int ranks = 2) {
   Words program{kBin + "/trainer_rank", folder, steps};
   program.insert(program.end(), words.begin(), words.end());
-  Words all{"--nproc-per-node=2", "--max-restarts=3"};
+  Words all{"--nproc-per-node=" + std::to_string(ranks), "--max-restarts=3"};
   all.insert(all.end(), flags.begin(), flags.end());
   return run(all, program, {{"OMP_NUM_THREADS", "1"}});
 }
@@ -171,6 +171,18 @@ TEST(JobMemory, AStopThatWasAskedForIsNotForgotten) {
   const ProgramEnd end = run_trainer(folder.path(), {"0", "stop", "6", "0", "die", "01:6:writing"});
   expect_bits(end, bits);
   EXPECT_TRUE(has(end.err, "from the launcher's memory, after update 7")) << end.err;
+}
+
+// Rank 1 is some stages behind rank 0, because it has waited for rank 2. All that it knows itself is still true, and
+// the weights are in memory that it has, too.
+TEST(JobMemory, ARankThatIsBehindContinuesIfTheOthersAreLost) {
+  const TemporaryFolder folder;
+  const Words words{"0", "die", "2:6:logged", "0", "await", "6", "0", "die", "0:0:giving"};
+  const ProgramEnd end = run_trainer(folder.path(), words, {}, "12", 3);
+  expect_bits(end, calm());
+  EXPECT_TRUE(has(end.err, "rank 2 (local rank 2")) << end.err;
+  EXPECT_TRUE(has(end.err, "rank 0 (local rank 0")) << end.err;
+  EXPECT_FALSE(has(end.err, "all ranks are started again")) << end.err;
 }
 
 TEST(JobMemory, ACheckpointNamedByHandIsOlder) {

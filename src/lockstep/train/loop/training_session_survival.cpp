@@ -190,7 +190,11 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
   const bool is_behind = context_.survival->position() < standing.newest;
   const std::string text =
       broadcast_text(group, context_.rank() == standing.source ? passed_on() : "", standing.source);
-  if (is_behind) context_.survival->set_position(-1);  // half of a state is of no use, if the source is lost now
+  // Half of a state is of no use, if the source is lost now. But weights and state that stay in memory are whole, and
+  // only updates, which all ranks finish or none, change buffers. The rest is taken over at once, after the last
+  // message.
+  const bool stays_whole = ranks.stays_in_memory() && stage_ != Stage::Update;
+  if (is_behind && !stays_whole) context_.survival->set_position(-1);
   restore_buffers();
   std::vector<at::Tensor> tensors;
   if (!ranks.stays_in_memory()) {
