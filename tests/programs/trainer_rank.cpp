@@ -10,9 +10,10 @@
 //   slow N                each step takes longer while there are fewer than N ranks
 //   die RANKS:STEP:PLACE  these ranks, such as 0, 01 or 012, kill themselves once STEP updates are done, at PLACE:
 //                         start (of the next one), gradients (they have those of the next one), writing (at the first
-//                         weight that the next one writes, if it is fused), updated, logged, saved; or, with 0 for
-//                         STEP, passing: when they pass the training's state on to a process that has joined, or
-//                         giving: while they pass it on to ranks that are behind after a loss
+//                         weight that the next one writes, if it is fused), updated, logged, saved, ended (all
+//                         have the training's result); or, with 0 for STEP, passing: when they pass the training's
+//                         state on to a process that has joined, or giving: while they pass it on to ranks that are
+//                         behind after a loss
 //   await STEP            rank 1 waits for a message of rank 2, which never comes, when STEP updates are logged
 //   throw STEP            a callback throws once STEP updates are done
 //   stop STEP             each rank is asked to stop (SIGTERM) once STEP updates are done
@@ -128,6 +129,7 @@ class Faults : public ls::TrainerCallback {
   }
   void on_optimizer_step(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "updated"); }
   void on_save(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "saved"); }
+  void on_train_end(ls::TrainerEvent& event) override { maybe_die(event.state.global_step, "ended"); }
   void on_log(ls::TrainerEvent& event) override {
     const std::shared_ptr<ls::Communicator>& group = ls::default_group();
     maybe_die(event.state.global_step, "logged");

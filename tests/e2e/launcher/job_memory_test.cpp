@@ -185,6 +185,17 @@ TEST(JobMemory, ARankThatIsBehindContinuesIfTheOthersAreLost) {
   EXPECT_FALSE(has(end.err, "all ranks are started again")) << end.err;
 }
 
+// All steps are done, and the ranks compare how long they have waited for each other.
+TEST(JobMemory, ARankThatDiesAtTheEndIsSurvived) {
+  for (const std::string rank : {"0", "1"}) {
+    SCOPED_TRACE(rank);
+    const TemporaryFolder folder;
+    const ProgramEnd end = run_trainer(folder.path(), {"0", "die", rank + ":12:ended"});
+    expect_bits(end, calm());
+    EXPECT_FALSE(has(end.err, "all ranks are started again")) << end.err;
+  }
+}
+
 TEST(JobMemory, ACheckpointNamedByHandIsOlder) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_trainer(folder.path(), joined(kAllDie, {"1", "resume", folder.path() + "/checkpoint-4"}));

@@ -192,10 +192,12 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   context_.keep_callback_states(context_.control);
   output.metrics.emplace_back("epoch", context_.state.epoch);
   context_.notify(&TrainerCallback::on_train_end);
-  if (context_.world_size() > 1) {
-    const std::string slow = slow_rank_line(*context_.group, waited_s_, training_s);
-    if (!slow.empty()) context_.print(slow);
-  }
+  std::string slow;
+  const auto compare_waits = [&] {
+    slow = context_.world_size() > 1 ? slow_rank_line(*context_.group, waited_s_, training_s) : "";
+  };
+  context_.survival ? context_.survival->section(context_, compare_waits, [] {}) : compare_waits();
+  if (!slow.empty()) context_.print(slow);
   const std::string flat =
       first_step_ == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
   if (!flat.empty()) context_.print(flat);
