@@ -78,6 +78,7 @@ class CoordinatorJob {
     report.blames_a_peer = blames;
     report.generation = generation;
     if (kind == Report::NeedsRank) report.request = ++requests_[host];
+    if (kind == Report::Bereft) bereft_.insert(host);
     take(report);
   }
   void pass(std::chrono::milliseconds time) {
@@ -108,7 +109,9 @@ class CoordinatorJob {
     report.kind = Report::Answers;
     report.host = host;
     report.generation = world_.generation;
-    report.ranks.survive = announced_.count(host) > 0;
+    const bool has_announced = announced_.count(host) > 0;
+    report.ranks.survive = has_announced || bereft_.count(host) > 0;
+    report.ranks.bereft = !has_announced && bereft_.count(host) > 0;
     take(report);
   }
 
@@ -144,6 +147,7 @@ class CoordinatorJob {
         world_ = order.world;
         runs_ = true;
       }
+      if (order.kind == Order::Begin && order.world.first_member >= 0) bereft_.insert(host);
       if (order.kind == Order::GoOn) {
         world_ = order.world;
         runs_ = true;
@@ -165,6 +169,7 @@ class CoordinatorJob {
   std::map<std::string, int> requests_;  // of hosts, for processes
   std::string slow_, silent_;
   std::set<std::string> announced_;
+  std::set<std::string> bereft_;  // unless they have announced it
 };
 
 /// A job whose coordinator was lost, as the host "a" takes it over.

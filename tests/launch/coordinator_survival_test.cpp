@@ -92,6 +92,40 @@ TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
   EXPECT_EQ(job.last("a").member, 5);
 }
 
+// The ranks of "c" have joined, and the last one of "b" is lost before c's launcher has reported it.
+TEST(CoordinatorSurvival, AsksAHostThatCameWhetherItHasRanksIfNobodyElseHas) {
+  for (const Report loss : {Report::Bereft, Report::Leaves}) {
+    for (const bool has_joined : {true, false}) {
+      CoordinatorJob job = surviving("ab", 3, 2);
+      job.say("a", Report::Bereft, "rank 0 failed");
+      job.join("c");
+      if (has_joined) job.announce("c");
+      job.say("b", loss, "rank 1 failed");
+      EXPECT_EQ(job.world().generation, has_joined ? 1 : 2) << "the ranks of c continue";
+    }
+  }
+}
+
+TEST(CoordinatorSurvival, TakesTheWordThatRanksHaveJoinedForAnAnswer) {
+  CoordinatorJob job = surviving("a", 2, 2);
+  job.join("b");
+  job.make_silent("b");
+  job.say("a", Report::Bereft, "rank 0 failed");
+  EXPECT_EQ(job.last("b").kind, Order::Tell);
+  job.say("b", Report::Survives);
+  EXPECT_EQ(job.world().generation, 1);
+}
+
+// One that has ranks is known, so nobody waits for others.
+TEST(CoordinatorSurvival, AsksNobodyIfSomeRanksAreKnownToBeLeft) {
+  CoordinatorJob job = surviving("abc", 4, 2);
+  job.join("d");
+  job.make_silent("d");
+  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("a", Report::NeedsRank);
+  EXPECT_EQ(job.last("a").kind, Order::Member);
+}
+
 TEST(CoordinatorSurvival, AwaitsNoAnswerOfAHostThatIsLost) {
   CoordinatorJob job = announced();
   job.make_silent("c");

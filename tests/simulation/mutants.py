@@ -183,6 +183,12 @@ WHO_TAKES_OVER = [
     ("a host that joins is not told the era", SURVIVAL,
      "  order.world.first_member = host.members.front();\n  order.world.era = era_;",
      "  order.world.first_member = host.members.front();"),
+    ("ranks that have joined without a report are not asked for", SURVIVAL,
+     "each.survives && (some_are_left || !each.bereft);", "each.survives;"),
+    ("hosts without ranks are asked although others have some", SURVIVAL, "(some_are_left || !each.bereft);",
+     "!each.bereft;"),
+    ("a report while hosts are asked says nothing of ranks that joined", SURVIVAL,
+     "if (report.kind == Kind::Survives) host->bereft = false;", ""),
     ("a request counts again in a new store", SURVIVAL, "if (report.request <= host.requests) return false;", ""),
 ]
 

@@ -124,6 +124,7 @@ void Attempt::take_grants() {
 void Attempt::replace(const RankEnd& end, int member) {
   try {
     ranks_.replace(end, member);
+    nodes_.await_survival(ranks_.survival_files());
   } catch (const Error& error) {
     nodes_.mark_lost(member, "it could not be started");
     log_warning("no process takes the place of rank {}: {}", end.rank, error.happened());

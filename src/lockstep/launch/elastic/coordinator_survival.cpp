@@ -17,7 +17,8 @@ bool Coordinator::goes_on() const {
 }
 
 // A launcher looks now and then whether its ranks have announced that they survive others. So a host may be lost, or
-// come, while they do, and the coordinator has not heard of it.
+// come, while they do, and the coordinator has not heard of it. Nor of ranks that have joined on a host that had none,
+// which matters if nobody else has any.
 bool Coordinator::must_ask_before(const HostReport& report) const {
   using Kind = HostReport::Kind;
   if (phase_ != Phase::Running || has_asked_) return false;
@@ -28,8 +29,14 @@ bool Coordinator::must_ask_before(const HostReport& report) const {
   const bool needs = report.kind == Kind::Bereft || report.kind == Kind::NeedsRank;
   const bool matters = (is_loss && is_member) || (needs && report.generation == worlds_) ||
                        (report.kind == Kind::Joins && placed() < job_.max_nodes);
+  const auto has_ranks = [&](const Host& each) {
+    const bool loses_them = is_it(each) && (is_loss || report.kind == Kind::Bereft);
+    return each.placed && !loses_them && (each.succeeded || !each.bereft);
+  };
+  const bool some_are_left = std::any_of(hosts_.begin(), hosts_.end(), has_ranks);
   const auto may_survive = [&](const Host& each) {
-    return each.placed && !each.survives && !each.succeeded && !is_it(each);
+    const bool is_known = each.survives && (some_are_left || !each.bereft);
+    return each.placed && !is_known && !each.succeeded && !is_it(each);
   };
   return matters && std::any_of(hosts_.begin(), hosts_.end(), may_survive);
 }
@@ -37,7 +44,8 @@ bool Coordinator::must_ask_before(const HostReport& report) const {
 void Coordinator::ask_before(const HostReport& report, Time now) {
   phase_ = Phase::Asking;
   for (Host& host : hosts_) {
-    host.answered = !host.placed || host.survives || host.succeeded || host.entry.id == report.host;
+    const bool is_known = host.survives && !host.bereft;
+    host.answered = !host.placed || is_known || host.succeeded || host.entry.id == report.host;
     if (!host.answered) send(host, order_to(HostOrder::Kind::Tell));
   }
   take_while_asking(report, now);
@@ -50,8 +58,12 @@ void Coordinator::take_while_asking(const HostReport& report, Time now) {
   const bool is_loss = report.kind == Kind::Lost || report.kind == Kind::Leaves;
   if (host != nullptr && (is_loss || report.generation == worlds_)) {
     host->answered = true;
-    if (report.kind == Kind::Answers) host->survives = report.ranks.survive;
+    if (report.kind == Kind::Answers) {
+      host->survives = report.ranks.survive;
+      host->bereft = report.ranks.bereft;
+    }
     if (report.kind == Kind::Survives || report.kind == Kind::Bereft) host->survives = true;
+    if (report.kind == Kind::Survives) host->bereft = false;
     if (is_loss) host->survives = host->bereft = true;  // its ranks hold nobody up, whatever is taken before its loss
   }
   if (report.kind != Kind::Answers) held_.push_back(report);

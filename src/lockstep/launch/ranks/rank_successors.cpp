@@ -93,7 +93,9 @@ bool RankGroup::a_member_succeeded() const {
 
 std::vector<std::string> RankGroup::survival_files() const {
   std::vector<std::string> files;
-  for (const auto& rank : ranks_) files.push_back(rank->place.survival_file);
+  for (const auto& rank : ranks_) {
+    if (!rank->ended) files.push_back(rank->place.survival_file);
+  }
   return files;
 }
 
