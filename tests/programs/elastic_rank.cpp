@@ -4,13 +4,15 @@
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
 // (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it has updated). If
 // PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP on; if it is slow,
-// the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time to join. Rank 0 of
-// the end prints the bits of weights and optimizer as a number, and how many ranks there were.
+// the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time to join. If PLACE
+// is tell, each process prints process=PID in its first step from STEP on, whatever RANK. Rank 0 of the end prints the
+// bits of weights and optimizer as a number, and how many ranks there were.
 #include <signal.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -54,8 +56,10 @@ void maybe_wait(std::int64_t step, int ranks) {
 
 void maybe_say(std::int64_t step) {
   for (Death& each : deaths) {
-    if (each.place != "say" || each.was_said || step < each.step || each.rank != std::getenv("RANK")) continue;
-    std::printf("in step %lld\n", static_cast<long long>(step));
+    const bool tells = each.place == "tell", says = each.place == "say" && each.rank == std::getenv("RANK");
+    if (each.was_said || step < each.step || !(tells || says)) continue;
+    if (tells) std::printf("process=%d\n", static_cast<int>(::getpid()));
+    if (says) std::printf("in step %lld\n", static_cast<long long>(step));
     std::fflush(stdout);
     each.was_said = true;
   }
