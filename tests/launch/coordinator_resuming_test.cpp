@@ -13,7 +13,7 @@ TEST(CoordinatorResuming, AwaitsItsOwnHostWhichIsTheFirstOne) {
   CoordinatorJob job = taken_over(3, 2);
   job.resume_surviving("b", 4, ranks_of({1}, 3));
   job.resume_surviving("c", 4, ranks_of({2}, 3));
-  job.pass(5s);
+  job.pass(9s);
   EXPECT_EQ(job.running(), "") << "two of three are there, but not the one that serves";
   job.resume_surviving("a", 4, ranks_of({0}, 3));
   EXPECT_EQ(job.running(), "abc");

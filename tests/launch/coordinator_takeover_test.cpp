@@ -311,6 +311,12 @@ TEST(CoordinatorTakeover, OfOthersMayHaveHappenedIfMostHostsAreSilentAtOnce) {
   closed.say("b", Report::Lost, "connection closed");
   closed.say("c", Report::Lost, "connection closed");
   EXPECT_EQ(closed.running(), "a") << "their launchers have ended";
+
+  CoordinatorJob mixed(1, 3);
+  for (const char* id : {"a", "b", "c"}) mixed.join(id);
+  mixed.say("b", Report::Lost, "connection closed");
+  mixed.say("c", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(mixed.running(), "a") << "b's launcher has ended, and c alone is too few";
 }
 
 // The link of the serving host is up again while its launcher ends: the others must not end their ranks, too.
