@@ -59,8 +59,8 @@ TEST(FailureCause, IsNullWhereNoneWasGiven) {
 }
 
 TEST(FailureCause, HasNames) {
-  for (const Kind kind :
-       {Kind::Own, Kind::LostPeer, Kind::PeerLeft, Kind::AbortedByPeer, Kind::Disagreement, Kind::Timeout}) {
+  for (const Kind kind : {Kind::Own, Kind::LostPeer, Kind::PeerLeft, Kind::AbortedByPeer, Kind::Disagreement,
+                          Kind::Timeout, Kind::Usage, Kind::Stopped}) {
     EXPECT_EQ(failure_kind(to_string(kind)), kind);
   }
   EXPECT_EQ(failure_kind("x"), std::nullopt);
@@ -184,6 +184,28 @@ TEST(FailureCause, CanBeLeftOut) {
     EXPECT_EQ(error.happened(), "a");
     EXPECT_EQ(cause_of(error), nullptr);
   }
+}
+
+TEST(FailureRecord, TellsWhyAProcessThatHasNotFailedEnds) {
+  for (const bool is_own : {false, true}) {
+    const nlohmann::json json = file_after([&] {
+      ::setenv("RANK", "1", 1);
+      record_stop("after update 7", is_own);
+    });
+    EXPECT_EQ(json["message"]["message"], "after update 7");
+    nlohmann::json want{{"rank", 1}, {"cause", "stopped"}};
+    if (is_own) want["blames"] = 1;
+    EXPECT_EQ(json["lockstep"], want);
+  }
+}
+
+TEST(FailureRecord, AFailureAfterAStopDoesNotBecomeOne) {
+  const nlohmann::json json = file_after([] {
+    record_stop("after update 7", true);
+    throw std::runtime_error("evaluation failed");
+  });
+  EXPECT_EQ(json["message"]["message"], "evaluation failed");
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}}));
 }
 
 TEST(FailureRecord, CallsTheHandlerThatWasThereBefore) {

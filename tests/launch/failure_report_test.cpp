@@ -60,6 +60,21 @@ TEST(FailureReport, DistinguishesRanksThatFailedFromRanksThatTheLauncherEnded) {
   for (const auto& [end, text] : others) EXPECT_TRUE(has(error.what(), text + "\n")) << text << "\n" << error.what();
 }
 
+// It writes no lines on standard error that matter, and nothing has to be mended.
+TEST(FailureReport, TellsWhoWasAskedToEnd) {
+  RankEnd first = with_file(end_of(0, 143, 0, {"a warning of an hour ago"}), Kind::Stopped);
+  RankEnd asked_one = with_file(end_of(1, 143), Kind::Stopped, 1);
+  const Error error = failure_report({first, asked_one}, "", 0, "", false);
+  EXPECT_TRUE(has(error.what(), "rank 1 (local rank 0, pid -1)")) << error.what();
+  EXPECT_TRUE(has(error.what(), "was asked to end by a signal, and stopped in order: exit code 143")) << error.what();
+  EXPECT_TRUE(has(error.what(), "its message: its message")) << error.what();
+  EXPECT_TRUE(has(error.what(), "rank 0: stopped in order, exit code 143")) << error.what();
+  EXPECT_TRUE(has(error.what(), "nothing has failed")) << error.what();
+  const std::string other = describe_failure(first);
+  EXPECT_TRUE(has(other, "stopped in order, because a signal asked another rank to end: exit code 143")) << other;
+  for (const char* word : {"failed first", "gdb", "an hour ago"}) EXPECT_FALSE(has(other + error.what(), word)) << word;
+}
+
 // The report must contain what the advice names.
 TEST(FailureReport, NamesTheMessageOnlyIfItShowsOne) {
   const std::string by_message = "its message has the reason";
@@ -182,6 +197,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Advice{"not_found", {127, 0, false}, "exit code 127", "did not find"},
                       Advice{"not_executable", {126, 0, false}, "exit code 126", "permissions"},
                       Advice{"timer", {0, SIGALRM, false}, "killed by SIGALRM (Alarm clock)", "last lines"},
+                      Advice{"asked_to_end", {143, 0, false}, "exit code 143", "was asked to end by SIGTERM"},
                       Advice{"child_was_killed", {137, 0, false}, "exit code 137", "SIGKILL"},
                       Advice{"plain", {1, 0, false}, "exit code 1", "--log-dir"}),
     [](const auto& test) { return test.param.name; });

@@ -82,7 +82,41 @@ INSTANTIATE_TEST_SUITE_P(
             "who_had_said_so_before_it_was_ended",
             {with_file(end_of(0, 1), Kind::AbortedByPeer, 1), asked(with_file(end_of(1, 0, SIGTERM), Kind::Own))},
             1},
+        RankEndCase{"who_got_the_signal_upon_which_all_stopped",
+                    {with_file(end_of(0, 143), Kind::Stopped), with_file(end_of(1, 143), Kind::Stopped, 1)},
+                    1},
+        RankEndCase{"a_failure_before_a_stop", {with_file(end_of(0, 143), Kind::Stopped, 0), end_of(1, 1)}, 1},
         RankEndCase{"the_peer_ended_well", {end_of(1, 0), with_file(end_of(0, 1), Kind::LostPeer, 1)}, 0}),
+    [](const auto& test) { return test.param.name; });
+
+struct Stopped {
+  const char* name;
+  std::vector<RankEnd> ends;
+  int want;  // -1: no rank
+  friend std::ostream& operator<<(std::ostream& out, const Stopped& c) { return out << c.name; }
+};
+class FirstStop : public ::testing::TestWithParam<Stopped> {};
+
+TEST_P(FirstStop, IsThereIfNothingElseEndedARank) {
+  const RankEnd* first = first_stop(GetParam().ends);
+  EXPECT_EQ(first != nullptr ? first->rank : -1, GetParam().want);
+}
+
+RankEnd stopped(int rank, int code = 143, int signal = 0) {
+  return with_file(end_of(rank, code, signal), Kind::Stopped);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, FirstStop,
+    ::testing::Values(Stopped{"all_well", {end_of(0, 0)}, -1}, Stopped{"by_sigterm", {end_of(0, 0), stopped(1)}, 1},
+                      Stopped{"by_ctrl_c", {stopped(2, 130), stopped(1, 130)}, 2},
+                      Stopped{"the_one_that_got_it", {stopped(0), with_file(end_of(1, 143), Kind::Stopped, 1)}, 1},
+                      Stopped{"without_a_record", {end_of(0, 143)}, -1},
+                      Stopped{"another_code_is_a_failure", {stopped(0, 1)}, -1},
+                      Stopped{"a_crash_afterwards_is_a_failure", {stopped(0, 0, SIGSEGV)}, -1},
+                      Stopped{"another_failed", {stopped(0), end_of(1, 1)}, -1},
+                      Stopped{"another_was_survived", {survived(end_of(1, 0, SIGKILL)), stopped(0)}, 0},
+                      Stopped{"the_launcher_asked_too", {asked(stopped(1, 0, SIGTERM)), asked(stopped(0))}, 1}),
     [](const auto& test) { return test.param.name; });
 
 TEST(ErrorFile, GivesItsMessage) {

@@ -7,13 +7,14 @@ namespace lockstep {
 namespace {
 
 using Kind = FailureCause::Kind;
-constexpr std::array<std::pair<Kind, const char*>, 7> kNames{{{Kind::Own, "own"},
+constexpr std::array<std::pair<Kind, const char*>, 8> kNames{{{Kind::Own, "own"},
                                                               {Kind::LostPeer, "lost_peer"},
                                                               {Kind::PeerLeft, "peer_left"},
                                                               {Kind::AbortedByPeer, "aborted_by_peer"},
                                                               {Kind::Disagreement, "disagreement"},
                                                               {Kind::Timeout, "timeout"},
-                                                              {Kind::Usage, "usage"}}};
+                                                              {Kind::Usage, "usage"},
+                                                              {Kind::Stopped, "stopped"}}};
 
 template <class AnError>
 std::exception_ptr caused(const AnError& error, const FailureCause* cause) {

@@ -19,6 +19,7 @@ struct FailureCause {
     Disagreement,   ///< the ranks made different calls
     Timeout,        ///< a rank did not arrive in time
     Usage,          ///< this rank refused its arguments or its environment before it met others
+    Stopped,        ///< nothing failed: a signal asked a rank to end, and the ranks ended in order
   };
   Kind kind = Kind::Own;
   int rank = -1;  ///< the blamed rank, by its number in the job; -1: no rank, or not known
@@ -31,7 +32,7 @@ struct FailureCause {
   friend bool operator==(const FailureCause& a, const FailureCause& b) { return a.kind == b.kind && a.rank == b.rank; }
 };
 
-/// "own", "lost_peer", "peer_left", "aborted_by_peer", "disagreement", "timeout", "usage".
+/// "own", "lost_peer", "peer_left", "aborted_by_peer", "disagreement", "timeout", "usage", "stopped".
 const char* to_string(FailureCause::Kind kind);
 /// The kind that `to_string` writes as `text`; nothing for any other text.
 std::optional<FailureCause::Kind> failure_kind(const std::string& text);

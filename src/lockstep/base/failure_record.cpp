@@ -202,6 +202,18 @@ void record_usage_error(const std::string& message) noexcept {
   }
 }
 
+void record_stop(const std::string& message, bool is_own) noexcept {
+  try {
+    const std::lock_guard<std::mutex> lock(the_recorder().mutex);
+    const auto path = env_string("TORCHELASTIC_ERROR_FILE");
+    if (!path) return;
+    const int rank = launched_rank();
+    const nlohmann::json json = content(message, rank, FailureCause{FailureCause::Kind::Stopped, is_own ? rank : -1});
+    write(*path, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } catch (...) {  // out of memory: the launcher sees the exit code
+  }
+}
+
 void record_failure(const std::exception& error) noexcept {
   try {
     const FailureCause* cause = cause_of(error);

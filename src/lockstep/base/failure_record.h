@@ -13,7 +13,7 @@ namespace lockstep {
 ///     {"message": {"message": "...", "extraInfo": {"timestamp": "1763820000"}},
 ///      "lockstep": {"rank": 1, "cause": "lost_peer", "blames": 0}}
 ///
-/// With the cause "usage" there is "pid", too.
+/// With the cause "usage" there is "pid", too. With "stopped" the blamed rank, if there is one, got the signal.
 /// "cause" is missing if it can only be read from the text; "blames" is missing if no rank is blamed. Without the
 /// variable, or before `record_failures_as`, nothing is written. Thread-safe.
 ///
@@ -52,6 +52,11 @@ void record_failure(const std::exception& error) noexcept;
 /// other ranks, or begun to, and another start may end otherwise. A reader must compare the process's number in the
 /// file with the rank's: a rank may start programs, whose mistakes are not its own.
 void record_usage_error(const std::string& message) noexcept;
+
+/// Records that this process, which has not failed, ends because a signal has asked a rank to. `message` says what was
+/// done before. The process then ends with exit code 128 + the signal's number.
+/// @param is_own  this rank got the signal: the record blames it
+void record_stop(const std::string& message, bool is_own) noexcept;
 
 /// What else is done when this process fails, with or without a file.
 struct FailureWatcher {

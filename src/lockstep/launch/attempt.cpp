@@ -79,6 +79,7 @@ void Attempt::start(const std::vector<RankPlace>& places) {
 // the last one of this node fails, the other nodes may have one.
 bool Attempt::is_survived(const RankEnd& end) const {
   if (failed_ || has_reported_ || outcome_ || signal_ || end.status.success() || end.was_asked) return false;
+  if (stopped_in_order(end)) return false;
   const bool has_others = ranks_.running_members() > 0 || ranks_.a_member_succeeded() || nodes_.spans_nodes();
   return ranks_.last_announced_survival() && has_others;
 }
@@ -155,6 +156,11 @@ void Attempt::take_end(const RankEnd& last) {
 }
 
 void Attempt::report_once_cause_is_known() {
+  // The others stop too. A further signal would end one that got the first, while it saves.
+  if (first_stop(ranks_.ends()) != nullptr && !ranks_.all_ended()) {
+    if (report_at_.is_never()) report_at_ = Deadline::after(parts_.plan.grace_after_signal);
+    return;
+  }
   const RankEnd& first = *first_failure(ranks_.ends());
   const int named = is_consequence(first) ? blamed_by(first) : -1;
   const auto is_named = [named](const RankEnd& end) { return end.rank == named; };
@@ -162,7 +168,7 @@ void Attempt::report_once_cause_is_known() {
   if (!is_consequence(first) || named_has_ended || ranks_.all_ended()) return report_failure();
   const bool runs_here = named >= 0 && ranks_.is_running_rank(named);
   const Deadline by = runs_here ? Deadline::after(kWaitForTheNamed) : Deadline::after(kWaitForCause);
-  if (report_at_.is_never()) report_at_ = by;
+  report_at_ = std::min(report_at_, by, by_time);
 }
 
 void Attempt::report_failure() {
@@ -184,7 +190,8 @@ void Attempt::take_outcome() {
   }
   if (!outcome_->is_final) log_warning("{}{}", outcome_->story, memory_note(parts_.memory));
   // The ranks get more time to save their state after a signal, and if nothing has failed.
-  const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;
+  const bool has_time = outcome_->has_time || first_stop(ranks_.ends()) != nullptr;
+  const auto grace = has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;
   if (!signal_) ranks_.stop(SIGTERM, grace);
 }
 

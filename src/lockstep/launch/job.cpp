@@ -169,8 +169,12 @@ int run_job(const LaunchPlan& plan) {
     err.flush(shown);
     if (ranks.signal()) return 128 + *ranks.signal();
     if (outcome->success) return 0;
-    throw failure_report(ranks.ends(), ranks.story_of_other_node(), agreement.restarts, folder.log_path(),
-                         count_out_of_memory_kills() > killed_before);
+    const Error report = failure_report(ranks.ends(), ranks.story_of_other_node(), agreement.restarts,
+                                        folder.log_path(), count_out_of_memory_kills() > killed_before);
+    const RankEnd* const stop = first_stop(ranks.ends());
+    if (stop == nullptr) throw report;
+    log_warning("{}", report.what());
+    return 128 + stop_signal_of(*stop);
   }
 }
 

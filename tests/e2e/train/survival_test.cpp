@@ -24,6 +24,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/unique_fd.h"
 #include "tests/e2e/train/review_classification.h"
+#include "tests/support/process_of_rank.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -89,22 +90,6 @@ const std::string& undisturbed(int steps, int samples = kShortEpoch) {
   return result = result_in(folder / "out", steps);
 }
 
-// The process of a rank from the start; nothing if it has ended.
-std::optional<pid_t> process_of(pid_t launcher, int rank) {
-  const std::string tasks = "/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children";
-  std::ifstream children(tasks);
-  for (pid_t pid = 0; children >> pid;) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/environ");
-    std::stringstream content;
-    content << '\0' << file.rdbuf();
-    const std::string variables = content.str();
-    const std::string wanted = std::string(1, '\0') + "RANK=" + std::to_string(rank) + std::string(1, '\0');
-    const std::string replaces = std::string(1, '\0') + "LOCKSTEP_MEMBER=";
-    if (variables.find(wanted) != std::string::npos && variables.find(replaces) == std::string::npos) return pid;
-  }
-  return std::nullopt;
-}
-
 Deadline in_time() { return Deadline::after(std::chrono::seconds(240)); }
 
 // Waits until the training has logged `step` updates in all.
@@ -121,7 +106,7 @@ bool wait_for_step(RunningProgram& program, int step) {
 }
 
 void kill_rank(const RunningProgram& program, int rank, int signal = SIGKILL) {
-  const auto pid = process_of(program.pid(), rank);
+  const auto pid = process_of_rank(program.pid(), rank);
   ASSERT_TRUE(pid) << "rank " << rank << " has ended already";
   ::kill(*pid, signal);
 }
@@ -163,7 +148,7 @@ std::string job_memory_of(const std::filesystem::path& process) {
 }
 
 std::string job_memory_of_rank(const RunningProgram& program, int rank) {
-  const auto pid = process_of(program.pid(), rank);
+  const auto pid = process_of_rank(program.pid(), rank);
   return pid ? job_memory_of("/proc/" + std::to_string(*pid)) : "";
 }
 
@@ -232,6 +217,18 @@ TEST(Survival, TwoDeathsInARow) {
   ASSERT_TRUE(wait_for_step(program, 8)) << program.out() << program.err();
   kill_rank(program, 1);
   expect_undisturbed(program, folder / "out");
+}
+
+// Nobody is to take the place of a rank that stops because it was asked to.
+TEST(Survival, ARankThatIsAskedToEndStopsAllOfThem) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(2, folder / "out", {}, kSurvive, kManySteps));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  kill_rank(program, 1, SIGTERM);
+  const ProgramEnd end = program.wait(in_time());
+  EXPECT_EQ(end.code, 128 + SIGTERM) << end.out << end.err;
+  EXPECT_NE(end.out.find("Stopped by signal 15"), std::string::npos) << end.out;
+  EXPECT_EQ(end.err.find("The others continue"), std::string::npos) << end.err;
 }
 
 // It still holds the output folder's lock when the next rank, which ends it, is ready to take its place.
@@ -345,7 +342,7 @@ TEST(Survival, KillsAtAnyMoment) {
     std::mt19937 random(seed);
     for (int kills = 0; kills < 2; ++kills) {
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
-      if (const auto pid = process_of(program.pid(), static_cast<int>(random() % 3))) ::kill(*pid, SIGKILL);
+      if (const auto pid = process_of_rank(program.pid(), static_cast<int>(random() % 3))) ::kill(*pid, SIGKILL);
     }
     SCOPED_TRACE(seed);
     expect_undisturbed(program, folder / "out");

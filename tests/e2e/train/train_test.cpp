@@ -9,6 +9,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
+#include "tests/support/process_of_rank.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -115,6 +116,25 @@ INSTANTIATE_TEST_SUITE_P(Signals, TrainCommandStop,
                          ::testing::Values(StopBySignal{"terminate", SIGTERM, 1}, StopBySignal{"interrupt", SIGINT, 1},
                                            StopBySignal{"interrupt_two_ranks", SIGINT, 2}),
                          [](const auto& test) { return test.param.name; });
+
+// As a batch system or a person may do it, who sees processes and not a job.
+TEST(TrainCommand, StopsInOrderWhenOneRankIsAskedToEnd) {
+  const TemporaryFolder folder;
+  RunningProgram program(on_two_ranks(
+      review_training(folder / "out", {"--num-train-epochs", "50", "--save-strategy", "no", "--logging-steps", "1"})));
+  ASSERT_TRUE(program.wait_for("'epoch': 0.0", Deadline::after(std::chrono::seconds(120)))) << program.err();
+  const auto rank = process_of_rank(program.pid(), 1);
+  ASSERT_TRUE(rank) << program.err();
+  ::kill(*rank, SIGTERM);
+  const ProgramEnd end = program.wait(Deadline::after(std::chrono::seconds(120)));
+  EXPECT_EQ(end.code, 128 + SIGTERM) << end.out << end.err;
+  EXPECT_TRUE(says(end.out, "Stopped by signal 15")) << end.out;
+  EXPECT_TRUE(says(end.err, "was asked to end by a signal, and stopped in order: exit code 143")) << end.err;
+  EXPECT_TRUE(says(end.err, "rank 1 (local rank 1, pid " + std::to_string(*rank))) << end.err;
+  EXPECT_TRUE(says(end.err, "rank 0: stopped in order, exit code 143")) << end.err;
+  EXPECT_TRUE(says(end.err, "the training was asked to end by SIGTERM or SIGUSR1: it stopped after update")) << end.err;
+  for (const char* word : {"error", "failed first", "gdb"}) EXPECT_FALSE(says(end.err, word)) << end.err;
+}
 
 TEST(TrainCommand, LearnsALanguageImagesAndTables) {
   const TemporaryFolder folder;

@@ -34,6 +34,8 @@ constexpr const char* kWroteNothing =
     "it wrote nothing on standard error: run one rank under gdb; where its output goes to files, look whether their "
     "disk is full";
 
+bool is_request_to_end(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
+
 std::string advice_for_code(int code, bool has_lines) {
   if (code == 126) return "the shell could not execute a program: check its permissions";
   if (code == 127) {
@@ -41,6 +43,10 @@ std::string advice_for_code(int code, bool has_lines) {
                        has_lines ? "its last lines name it" : kWroteNothing);
   }
   if (code > 128 && code <= 128 + 64) {
+    if (is_request_to_end(code - 128)) {
+      return fmt::format("it, or a program that it ran, was asked to end by {}: by a user, a batch system, or itself",
+                         signal_name(code - 128));
+    }
     return fmt::format("a program that it ran was ended by {}: {}", signal_name(code - 128),
                        has_lines ? "see its last lines" : kWroteNothing);
   }

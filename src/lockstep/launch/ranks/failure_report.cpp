@@ -61,6 +61,7 @@ bool was_ended_by_signal_of_launcher(const RankEnd& end) {
 std::string how(const RankEnd& end) {
   const bool has_record = !end.error.message.empty();
   if (end.status.success()) return "had ended well";
+  if (stopped_in_order(end)) return "stopped in order, " + end.status.describe();
   if (was_ended_by_signal_of_launcher(end)) {
     return has_record ? "had failed too" + because(end) + ", and was then ended by the launcher"
                       : "was ended by the launcher";
@@ -69,6 +70,19 @@ std::string how(const RankEnd& end) {
     return fmt::format("ended when the launcher asked it to, {}", end.status.describe());
   }
   return "failed too, " + end.status.describe() + because(end);
+}
+
+// As `how`, of the rank on which the report is.
+std::string how_first(const RankEnd& first) {
+  if (stopped_in_order(first)) {
+    const bool got_the_signal = blamed_by(first) == first.rank;
+    return (got_the_signal ? "was asked to end by a signal, and stopped in order: "
+                           : "stopped in order, because a signal asked another rank to end: ") +
+           first.status.describe();
+  }
+  return "failed first: " + (was_ended_by_signal_of_launcher(first)
+                                 ? "it had reported a failure, and was then ended by the launcher"
+                                 : first.status.describe());
 }
 
 std::string describe_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
@@ -90,6 +104,10 @@ bool gave_up_by_itself(const ExitStatus& status) {
 }
 
 std::string advice_after(const RankEnd& first, bool out_of_memory) {
+  if (stopped_in_order(first)) {
+    return "nothing has failed: start the job again to continue it. To end a job, signal the launcher: it ends all "
+           "ranks, and starts none again";
+  }
   const bool gave_up = gave_up_by_itself(first.status);
   const bool has_lines = !first.last_lines.empty();
   if (!message_lines(first).empty() && (first.was_asked || first.status.signal == SIGABRT || (gave_up && !has_lines))) {
@@ -101,16 +119,14 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
 }  // namespace
 
 std::string describe_failure(const RankEnd& first) {
-  const std::string end = was_ended_by_signal_of_launcher(first)
-                              ? "it had reported a failure, and was then ended by the launcher"
-                              : first.status.describe();
-  std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} failed first: {}", first.rank, first.local_rank,
-                                 first.pid, host_name(), end);
+  std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} {}", first.rank, first.local_rank, first.pid,
+                                 host_name(), how_first(first));
   if (is_usage_error(first)) text += ". It refused what it was started with, and would refuse it again";
   const std::vector<std::string> message = message_lines(first);
   if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
   if (message.size() > 1 && !contain_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
-  if (!first.last_lines.empty()) text += "\n  its last lines on standard error:" + indented(first.last_lines);
+  if (!first.last_lines.empty() && !stopped_in_order(first))
+    text += "\n  its last lines on standard error:" + indented(first.last_lines);
   return text;
 }
 

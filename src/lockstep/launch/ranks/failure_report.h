@@ -9,7 +9,8 @@
 namespace lockstep {
 
 /// "rank 1 (local rank 1, pid 4242) on host-a failed first: killed by SIGSEGV (Segmentation fault)", followed by the
-/// message of its error file and the last lines of its stderr, without the stack of a LibTorch error.
+/// message of its error file and the last lines of its stderr, without the stack of a LibTorch error. For a rank that
+/// stopped in order, it says so instead of "failed first".
 std::string describe_failure(const RankEnd& first);
 
 /// The error that ends a job: which rank failed first, how, its last output, how the others ended, and what to try.

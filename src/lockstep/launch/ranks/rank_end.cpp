@@ -31,9 +31,12 @@ bool blames(const std::string& text) {
                      [&](const char* phrase) { return text.find(phrase) != std::string::npos; });
 }
 
+bool got_the_signal(const RankEnd& end) { return stopped_in_order(end) && blamed_by(end) == end.rank; }
+
 // A smaller number means more blame.
 int distance_from_cause(const RankEnd& end) {
-  if (is_consequence(end)) return 2;
+  if (is_consequence(end)) return 4;
+  if (stopped_in_order(end)) return got_the_signal(end) ? 2 : 3;
   const bool came_to_nothing = end.error.cause && (end.error.cause->kind == FailureCause::Kind::Timeout ||
                                                    end.error.cause->kind == FailureCause::Kind::Disagreement);
   return came_to_nothing ? 1 : 0;
@@ -81,6 +84,25 @@ bool is_consequence(const RankEnd& end) {
 bool is_usage_error(const RankEnd& end) {
   return failed(end) && end.error.cause && end.error.cause->kind == FailureCause::Kind::Usage;
 }
+
+bool stopped_in_order(const RankEnd& end) {
+  if (!end.error.cause || end.error.cause->kind != FailureCause::Kind::Stopped) return false;
+  const bool left_itself =
+      end.status.signal == 0 && (end.status.code == 128 + SIGTERM || end.status.code == 128 + SIGINT);
+  return left_itself || (end.was_asked && end.status.signal == SIGTERM);
+}
+
+const RankEnd* first_stop(const std::vector<RankEnd>& ends) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (end.status.success() || end.survived) continue;
+    if (!stopped_in_order(end)) return nullptr;
+    if (first == nullptr || (got_the_signal(end) && !got_the_signal(*first))) first = &end;
+  }
+  return first;
+}
+
+int stop_signal_of(const RankEnd& end) { return end.status.signal != 0 ? end.status.signal : end.status.code - 128; }
 
 int blamed_by(const RankEnd& end) { return end.error.cause ? end.error.cause->rank : -1; }
 

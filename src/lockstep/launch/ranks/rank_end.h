@@ -42,7 +42,17 @@ bool is_consequence(const RankEnd& end);
 /// True if the rank refused its arguments before it met others: started again, it would end alike.
 bool is_usage_error(const RankEnd& end);
 
-/// The rank that such a rank blames; -1 if it names none.
+/// True if the rank has not failed: a signal asked it, or another rank of the job, to end, and it did so in order.
+bool stopped_in_order(const RankEnd& end);
+
+/// The rank that got the signal upon which `ends` stopped in order; if it is not known, the one that ended first. Null
+/// if a rank failed, or if none stopped so.
+const RankEnd* first_stop(const std::vector<RankEnd>& ends);
+
+/// The signal upon which a rank `stopped_in_order`.
+int stop_signal_of(const RankEnd& end);
+
+/// The rank that another failure's victim, or a rank that stopped in order, blames; -1 if it names none.
 int blamed_by(const RankEnd& end);
 
 /// The rank that failed first by cause, among `ends`, which are in the order of the ranks' ends. A rank that failed by

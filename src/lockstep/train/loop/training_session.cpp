@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/files/output_folder.h"
@@ -202,7 +204,18 @@ TrainOutput TrainingSession::finish(double runtime_s) {
       first_step_ == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
   if (!flat.empty()) context_.print(flat);
   keep_shards();
+  if (stop_was_asked()) record_asked_stop();
   return output;
+}
+
+// For the launcher: the program is about to end with an exit code that would otherwise count as a failure.
+void TrainingSession::record_asked_stop() const {
+  const char* const signal = stop_signal_ == SIGINT ? "Ctrl-C (SIGINT)" : "SIGTERM or SIGUSR1";
+  record_stop(
+      fmt::format("the training was asked to end by {}: it stopped after update {}; resume_from_checkpoint true "
+                  "continues it from the checkpoint in {}",
+                  signal, context_.state.global_step, args_.output_dir),
+      signal_ && signal_->received() != 0);
 }
 
 }  // namespace lockstep

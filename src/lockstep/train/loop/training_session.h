@@ -113,6 +113,7 @@ class TrainingSession {
   void evaluate(Evaluate purpose);
   void save();
   TrainOutput finish(double runtime_s);
+  void record_asked_stop() const;
   bool stops() const { return context_.control.should_training_stop; }
   bool stop_was_asked() const { return stop_signal_ != 0; }
 
