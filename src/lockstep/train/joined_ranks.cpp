@@ -12,6 +12,7 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/worlds/enter_job.h"
+#include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
@@ -32,7 +33,7 @@ std::shared_ptr<Survival> survival_with(std::unique_ptr<ElasticGroup> group, con
 std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
   if (options.process_group) return options.process_group;
   if (is_initialized()) return default_group();
-  adopt_launcher_environment();
+  check_number_of_ranks(options.args);
   const bool others_may_join = options.args.survive_lost_ranks && env_string("LOCKSTEP_SURVIVAL_FILE");
   if (env_int("WORLD_SIZE").value_or(1) < 2 && !others_may_join) return nullptr;  // joining reports a missing RANK
   ProcessGroupOptions how;
@@ -43,6 +44,12 @@ std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
 }
 
 }  // namespace
+
+void check_number_of_ranks(const TrainingArguments& args) {
+  adopt_launcher_environment();
+  if (is_replacement()) return;  // WORLD_SIZE is its number and one more, and the ranks that run have been checked
+  require_engine_for(static_cast<int>(env_int("WORLD_SIZE").value_or(1)), args);
+}
 
 void join_ranks(TrainerContext& context) {
   const TrainingArguments& args = context.args();

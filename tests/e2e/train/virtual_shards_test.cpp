@@ -54,5 +54,19 @@ TEST(VirtualShardsCommand, WritesTheSameWeightsOnAnyNumberOfRanks) {
   }
 }
 
+// A rank that had met the others first would be started again.
+TEST(VirtualShardsCommand, RefusesFewerShardsThanRanksBeforeTheRanksMeet) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_program({std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "run", "--nproc-per-node", "2",
+                                      "--max-restarts", "3", std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "train",
+                                      "--task", "text-classification", "--model", "bert-tiny", "--train-file",
+                                      folder / "is not read", "--output-dir", folder / "out", "--virtual-shards", "1"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_NE(end.err.find("virtual_shards 1 for 2 ranks"), std::string::npos) << end.err;
+  EXPECT_NE(end.err.find("It refused what it was started with, and would refuse it again"), std::string::npos)
+      << end.err;
+  EXPECT_EQ(end.err.find("started again"), std::string::npos) << end.err;
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/trace.h"
+#include "lockstep/train/joined_ranks.h"
 #include "lockstep/train/metrics_log_callback.h"
 #include "lockstep/train/tensorboard_callback.h"
 #include "lockstep/train/trainer.h"
@@ -55,6 +56,7 @@ class Train : public Subcommand {
 
  private:
   int run_with(const TrainingArguments& args) const {
+    check_number_of_ranks(args);  // before the data is read
     torch::manual_seed(static_cast<std::uint64_t>(args.seed));
     TrainingTask task = make_training_task(task_, args);
     TrainerOptions options = trainer_options(task, args);

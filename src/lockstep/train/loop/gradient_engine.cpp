@@ -103,8 +103,7 @@ std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& mod
   return args.parallel_mode == "dp" ? static_cast<std::int64_t>(all_replica_devices().size()) : 1;
 }
 
-ParallelChoice choose_shards(const TrainingArguments& args, const Communicator* group) {
-  const int ranks = group == nullptr ? 1 : group->world_size();
+void require_shards_for(int ranks, const TrainingArguments& args) {
   const auto refuse = [](const std::string& what, const std::string& fix) {
     throw UsageError(what, "training arguments", fix);
   };
@@ -120,6 +119,9 @@ ParallelChoice choose_shards(const TrainingArguments& args, const Communicator* 
     refuse(fmt::format("virtual_shards {} for {} ranks: a rank would have nothing to do", args.virtual_shards, ranks),
            "start fewer ranks, or take more shards, which changes the batch of an update");
   }
+}
+
+ParallelChoice shards_on(int ranks, const TrainingArguments& args, const Communicator* group) {
   return {EngineKind::VirtualShards, 1,
           fmt::format("DistributedDataParallel: {} virtual shards on {} rank{}{}", args.virtual_shards, ranks,
                       ranks == 1 ? "" : "s", group == nullptr ? "" : fmt::format(", engine {}", group->engine()))};
@@ -138,15 +140,20 @@ std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, Trainab
   return devices;
 }
 
+void require_engine_for(int ranks, const TrainingArguments& args) {
+  if (args.virtual_shards > 0) return require_shards_for(ranks, args);
+  const bool is_of_one_process = args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1;
+  if (ranks == 1 || !is_of_one_process) return;
+  throw UsageError(
+      fmt::format("parallel_mode {} and replicas {} in a job of {} ranks", args.parallel_mode, args.replicas, ranks),
+      "training arguments", "leave both out, or start one process without a launcher");
+}
+
 ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
   const int world_size = group == nullptr ? 1 : group->world_size();
-  if (args.virtual_shards > 0) return choose_shards(args, group);
+  require_engine_for(world_size, args);
+  if (args.virtual_shards > 0) return shards_on(world_size, args, group);
   if (world_size > 1) {
-    if (args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1) {
-      throw UsageError(fmt::format("parallel_mode {} and replicas {} in a job of {} ranks", args.parallel_mode,
-                                   args.replicas, world_size),
-                       "training arguments", "leave both out, or start one process without a launcher");
-    }
     return {EngineKind::DistributedDataParallel, 1,
             fmt::format("DistributedDataParallel: {} ranks, engine {}", world_size, group->engine())};
   }

@@ -33,6 +33,9 @@ struct ParallelChoice {
 /// @throws UsageError  if the arguments request something impossible
 ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
 
+/// Refuses what `choose_engine` refuses in a job of `ranks` ranks, whatever the model. @throws UsageError
+void require_engine_for(int ranks, const TrainingArguments& args);
+
 /// The devices of DataParallel's replicas: the first ones of the kind that the model is on.
 std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model);
 
