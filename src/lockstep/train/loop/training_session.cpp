@@ -17,6 +17,7 @@
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/disk_room.h"
+#include "lockstep/train/checks/earlier_results.h"
 #include "lockstep/train/checks/flat_loss.h"
 #include "lockstep/train/checks/slow_rank.h"
 #include "lockstep/train/log_text.h"
@@ -129,6 +130,9 @@ void TrainingSession::print_advice(const std::string& fused_update) {
     const std::string room =
         check_disk_room(args_, parts_.plan, saved_bytes(args_, *model_), free_bytes_of(args_.output_dir));
     if (!room.empty()) warn({room});
+    const bool resumes = TrainingCheckpoints::are_asked_for(args_);
+    const std::string earlier = resumes ? "" : earlier_results_line(args_.output_dir);
+    if (!earlier.empty()) warn({earlier});
   }
   context_.print(advice.text());
 }
