@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/measure/measurement.h"
+#include "lockstep/base/text/precision_name.h"
 #include "tests/support/host_job.h"
 #include "tests/support/running_program.h"
 #include "tools/hosts/network_hosts.h"
@@ -69,6 +70,7 @@ struct StagesBench {
     app.add_option("--steps", steps, "steps of a turn")->capture_default_str()->check(CLI::Range(3, 9999));
     app.add_option("--dtype", dtype, "fp32, or bf16: by autocast; fully_shard by its own policy")
         ->capture_default_str()
+        ->transform(precision_name)
         ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--python", python, "interpreter whose torch has fully_shard (2.6 or newer)")->capture_default_str();
     app.add_option(

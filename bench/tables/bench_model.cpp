@@ -19,6 +19,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/process_memory.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
@@ -70,6 +71,7 @@ class BenchModel : public Subcommand {
         ->check(CLI::PositiveNumber);
     app.add_option("--dtype", dtype_, "fp32, or bf16: by autocast, both systems")
         ->capture_default_str()
+        ->transform(precision_name)
         ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
         ->capture_default_str()

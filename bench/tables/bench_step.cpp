@@ -13,6 +13,7 @@
 #include "bench/tables/step_contender.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
 #include "tools/lockstep/progress_line.h"
@@ -43,6 +44,7 @@ class BenchStep : public Subcommand {
                    "fp32, or bf16: forward and backward by autocast, ours and the peers'; weights, gradients and the "
                    "update stay fp32")
         ->capture_default_str()
+        ->transform(precision_name)
         ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")
         ->delimiter(',')

@@ -16,6 +16,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
@@ -69,6 +70,7 @@ class BenchTrainer : public Subcommand {
         ->capture_default_str();
     app.add_option("--dtype", dtype_, "fp32, or bf16: forward and backward under autocast, on both sides")
         ->capture_default_str()
+        ->transform(precision_name)
         ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--test-file", test_file_,
                    "CSV file that judges every saved model, by `lockstep evaluate`; default: none")

@@ -66,6 +66,8 @@ TEST_F(AccelerateLaunching, AsksFlagThenEnvironmentThenFile) {
   EXPECT_EQ(value(launch, "mixed_precision"), "bf16 by environment (ACCELERATE_MIXED_PRECISION)");
   EXPECT_EQ(value(launch, "num_processes"), "4 by flag");
 
+  launch = resolve({"--config-file", path, "--mixed-precision", "bfloat16"});
+  EXPECT_EQ(value(launch, "mixed_precision"), "bf16 by flag");
   launch = resolve({"--config-file", path, "--mixed-precision", "no"});
   EXPECT_EQ(value(launch, "mixed_precision"), "no by flag");
 }
@@ -154,7 +156,7 @@ TEST_F(AccelerateLaunching, NamesWhoGaveAValueThatDoesNotFit) {
   EXPECT_NE(refusal({"--mixed-precision", "fp8"}).find("no, fp16 or bf16"), std::string::npos);
   EXPECT_NE(refusal({"--num-processes", "many"}).find("--num-processes"), std::string::npos);
   EXPECT_NE(refusal({"--config-file", folder_.path() + "/none.yaml"}).find("none.yaml"), std::string::npos);
-  ::setenv("ACCELERATE_MIXED_PRECISION", "half", 1);
+  ::setenv("ACCELERATE_MIXED_PRECISION", "double", 1);
   EXPECT_NE(refusal({}).find("environment (ACCELERATE_MIXED_PRECISION)"), std::string::npos);
 }
 

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/accelerate_config_path.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
 #include "lockstep/launch/accelerate/config_questions.h"
 #include "tools/lockstep/subcommand.h"
@@ -20,6 +21,7 @@ class Config : public Subcommand {
     default_ = app.add_subcommand("default", "write a configuration without asking");
     add_file(*default_);
     default_->add_option("--mixed-precision", mixed_precision_, "no, fp16 or bf16: what training computes in")
+        ->transform(precision_name)
         ->check(CLI::IsMember({"no", "fp16", "bf16"}))
         ->capture_default_str();
     update_ = app.add_subcommand("update", "add the keys that a file of an older version lacks");

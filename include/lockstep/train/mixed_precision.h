@@ -17,7 +17,7 @@ struct MixedPrecision {
   std::string name() const { return !autocast ? "no" : scales_loss() ? "fp16" : "bf16"; }
 };
 
-/// @param name  no, bf16 or fp16, as in ACCELERATE_MIXED_PRECISION
+/// @param name  no, bf16 or fp16, as in ACCELERATE_MIXED_PRECISION; also bfloat16, float16, half
 /// @param where  named in the error
 /// @throws Error  for another name
 MixedPrecision mixed_precision_named(const std::string& name, const std::string& where);

@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/train/bf16_speed.h"
 
 namespace lockstep {
@@ -26,7 +27,8 @@ bool cpu_has_fp16_products() {
 
 }  // namespace
 
-MixedPrecision mixed_precision_named(const std::string& name, const std::string& where) {
+MixedPrecision mixed_precision_named(const std::string& text, const std::string& where) {
+  const std::string name = precision_name(text);
   if (name == "no") return {};
   if (name == "bf16") return {true, at::kBFloat16};
   if (name == "fp16") return {true, at::kHalf};

@@ -14,6 +14,7 @@
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/lower_case.h"
 #include "lockstep/base/text/nearest_name.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/accelerate/accelerate_fsdp.h"
 
@@ -134,8 +135,8 @@ const std::map<std::string, Reader>& readers() {
       {"mixed_precision",
        [](Config& c, const Entry& e) {
          const std::string text = lower_case(e.text());
-         c.mixed_precision =
-             choice_of(e, text == "false" ? "no" : text, {"no", "fp16", "bf16"}, ", which Lockstep has not");
+         c.mixed_precision = choice_of(e, text == "false" ? "no" : precision_name(text), {"no", "fp16", "bf16"},
+                                       ", which Lockstep has not");
        }},
       {"num_machines", [](Config& c, const Entry& e) { c.num_machines = number_of(e, 1, kMostProcesses); }},
       {"num_processes",

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/accelerate_config_path.h"
 #include "lockstep/base/text/flag_name.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
 #include "lockstep/launch/accelerate/accelerate_fsdp.h"
 #include "lockstep/launch/numbers.h"
@@ -123,7 +124,8 @@ void find_number_of_processes(AccelerateLaunch& launch) {
                    "command line", fix);
 }
 
-void check_precision(const LaunchSetting& setting) {
+void check_precision(LaunchSetting& setting) {
+  setting.value = precision_name(setting.value);
   for (const char* known : {"no", "fp16", "bf16"}) {
     if (setting.value == known) return;
   }
@@ -164,7 +166,9 @@ void fill_flags(AccelerateLaunch& launch, const AccelerateLaunchFlags& typed) {
 
 void fill_environment(AccelerateLaunch& launch) {
   const auto value = [&](const char* name) { return launch.setting(name).value; };
-  check_precision(launch.setting("mixed_precision"));
+  for (LaunchSetting& setting : launch.settings) {
+    if (setting.name == "mixed_precision") check_precision(setting);
+  }
   parse_whole("--gradient-accumulation-steps", value("gradient_accumulation_steps"), 1, 1 << 30);
   auto& environment = launch.environment;
   environment["ACCELERATE_MIXED_PRECISION"] = value("mixed_precision");
