@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text/nearest_name.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/gpt2.h"
@@ -139,7 +138,8 @@ std::shared_ptr<Model> make_model(const std::string& given, const ModelOptions& 
     }
     known.push_back(entry.info.name);
   }
-  throw Error(fmt::format("there is no model named \"{}\"{}", name, did_you_mean(name, known)), "make_model",
+  // Without a suggestion: names that differ in few letters, as bert-large and bert-base, are other models.
+  throw Error(fmt::format("there is no model named \"{}\"", name), "make_model",
               fmt::format("choose one of: {}", fmt::join(known, ", ")));
 }
 

@@ -77,6 +77,38 @@ TEST(EstimateMemory, ShowsOnATerminalWhatItIsDoing) {
   EXPECT_EQ(piped.err, "");
 }
 
+TEST(EstimateMemory, ListsTheModelsThatHaveNames) {
+  const ProgramEnd help = run_program({kEstimateBin, "estimate-memory", "--help"});
+  for (const char* line : {"  bert-base     BERT that classifies texts, 12 layers of 768, 109.5 M parameters\n",
+                           "  gpt3-175b     GPT-3, 96 layers of 12288\n", "  mlp ", "Examples:\n"}) {
+    EXPECT_NE(help.out.find(line), std::string::npos) << line << help.out;
+  }
+  // Other models, however near their names are to one that is known.
+  for (const std::string name : {"roberta-base", "bert-large"}) {
+    const ProgramEnd end = run_program({kEstimateBin, "estimate-memory", name});
+    EXPECT_EQ(end.code, 2);
+    EXPECT_EQ(end.err.find("did you mean"), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find("`lockstep model get " + name + "` downloads it"), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find("whose config.json is enough; or choose one of: mlp, "), std::string::npos) << end.err;
+  }
+}
+
+TEST(EstimateMemory, SaysWhereItPutsTheRanks) {
+  const std::vector<std::string> words{kEstimateBin, "estimate-memory", "bert-tiny",     "--batch",      "1", "--seq",
+                                       "8",          "--dtypes",        "FP32,bfloat16", "--world-size", "4"};
+  const ProgramEnd end = run_program(words);
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_NE(end.out.find("No --nproc-per-node: all ranks are on one host."), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("float32  3 + weights"), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("bf16     3 + weights"), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("stage 3 is stage 2"), std::string::npos) << end.out;
+  std::vector<std::string> on_hosts = words;
+  on_hosts.insert(on_hosts.end(), {"--nproc-per-node", "2"});
+  const ProgramEnd given = run_program(on_hosts);
+  EXPECT_EQ(given.out.find("No --nproc-per-node"), std::string::npos) << given.out;
+  EXPECT_EQ(given.out.find("stage 3 is stage 2"), std::string::npos) << given.out;
+}
+
 TEST(EstimateMemory, KnowsTheLargestGpt3) {
   const auto out = estimate({"gpt3-175b", "--world-size", "1024", "--stage", "3", "--batch", "1", "--seq", "128"});
   EXPECT_NEAR(out.at("parameters").get<double>(), 175e9, 1e9);

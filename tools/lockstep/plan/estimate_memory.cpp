@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/precision_name.h"
 #include "lockstep/base/text/size_text.h"
+#include "lockstep/models/registry.h"
 #include "tools/lockstep/plan/memory_estimate.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -32,20 +34,27 @@ const char* stage_text(int stage) {
   }
 }
 
+// Every model that has a name, one a line.
+std::string models_text() {
+  std::string text = "Models:\n";
+  for (const ModelInfo& model : registered_models()) text += fmt::format("  {:<13} {}\n", model.name, model.summary);
+  for (const Gpt3Size& size : gpt3_sizes()) {
+    text += fmt::format("  {:<13} GPT-3, {} layers of {}\n", size.name, size.layers, size.hidden);
+  }
+  return text;
+}
+
 class EstimateMemory : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    std::string gpt3;
-    for (const Gpt3Size& size : gpt3_sizes()) gpt3 += (gpt3.empty() ? "" : ", ") + size.name;
     app.add_option("model", question_.model,
-                   "a shipped model (bert-base, gpt2, mlp, ...), the folder of a BERT or "
-                   "GPT-2, or a GPT-3: " +
-                       gpt3)
+                   "one of the models below, or the folder of another one: its config.json is enough, weights are not "
+                   "read")
         ->required();
     app.add_option("--world-size", world_size_, "ranks that share the work")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000000));
-    app.add_option("--nproc-per-node", ranks_per_host_, "ranks of each host; default: all are on one")
+    app.add_option("--nproc-per-node", ranks_per_host_, "ranks of each host; default: all are on one host")
         ->check(CLI::Range(1, 1024));
     app.add_option("--stage", stages_,
                    "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
@@ -56,6 +65,10 @@ class EstimateMemory : public Subcommand {
     app.add_option("--dtypes", dtypes_, "float32, or bf16: float32 weights, computed with in bf16 by autocast")
         ->delimiter(',')
         ->capture_default_str()
+        ->transform([](const std::string& text) {
+          const std::string name = precision_name(text);
+          return name == "fp32" ? "float32" : name;
+        })
         ->check(CLI::IsMember({"float32", "bf16"}));
     app.add_option("--batch", question_.batch, "samples of each rank")
         ->capture_default_str()
@@ -74,10 +87,12 @@ class EstimateMemory : public Subcommand {
                         "lockstep estimate-memory gpt3-175b --world-size 1024 --batch 1 --seq 2048",
                         "for m in small medium large xl 2.7b 6.7b 13b 175b; do lockstep estimate-memory gpt3-$m "
                         "--world-size 64 --batch 1; done"});
+    app.footer(models_text() + "\n" + app.get_footer());
   }
 
   int run() override {
-    if (ranks_per_host_ == 0) ranks_per_host_ = world_size_;
+    has_ranks_per_host_ = ranks_per_host_ > 0;
+    if (!has_ranks_per_host_) ranks_per_host_ = world_size_;
     if (world_size_ % ranks_per_host_ != 0) {
       throw UsageError(fmt::format("--world-size {} with --nproc-per-node {}", world_size_, ranks_per_host_),
                        "command line", "give a number of ranks that all hosts can have");
@@ -154,6 +169,9 @@ class EstimateMemory : public Subcommand {
   }
 
   void print_notes(const ModelMemory& model) const {
+    if (world_size_ > 1 && !has_ranks_per_host_) {
+      fmt::print("\nNo --nproc-per-node: all ranks are on one host.\n");
+    }
     fmt::print("\nActivations: what a forward pass leaves for backward, {}.\n",
                model.activations_are_fitted ? "by a fit to dry runs of small models of this kind" : "by a dry run");
     fmt::print("Not in it: the program itself, and what operators take for a moment.\n");
@@ -167,6 +185,9 @@ class EstimateMemory : public Subcommand {
     }
     if (shows(1)) fmt::print("Stage 1 is what fused steps do.\n");
     if (shows(2)) fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
+    if (shows(3) && hosts() == 1) {
+      fmt::print("On one host, whose ranks share memory, stage 3 is stage 2: the weights are there once anyway.\n");
+    }
     if (shows(3)) {
       fmt::print(
           "Stage 3 is --fsdp full_shard; each rank also has two layers of weights, and those that are in none.\n");
@@ -178,6 +199,7 @@ class EstimateMemory : public Subcommand {
   MemoryQuestion question_;
   int world_size_ = 1;
   int ranks_per_host_ = 0;
+  bool has_ranks_per_host_ = false;
   std::vector<int> stages_;
   std::vector<std::string> dtypes_{"float32"};
   std::string optimizer_ = "adamw";

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/download_hint.h"
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/models/config_file.h"
@@ -172,7 +173,9 @@ std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
     try {
       return make_model(question.model, options);
     } catch (const Error& error) {
-      throw UsageError(error.happened(), "command line", "lockstep estimate-memory --help lists the models");
+      throw UsageError(error.happened(), "command line",
+                       download_hint(question.model) + "give the folder of a model, whose config.json is enough; or " +
+                           error.fix() + ", or a GPT-3, as gpt3-small");
     }
   }
   const std::string type = ConfigFile(question.model).text({"model_type"}, "");
