@@ -46,13 +46,9 @@ class Chaos : public Subcommand {
     app.add_option("--hosts", hosts_,
                    "train on so many hosts, which network namespaces of this machine pretend: that needs root")
         ->check(CLI::Range(2, 16));
-    app.add_option(
-           "--kinds", kinds_,
-           "kill: SIGKILL to a rank; spare: SIGKILL to a process that waits for a lost rank's place, or joins; "
-           "pause: a rank stands still for up to 0.5 s; stop: until the others give it up; without --hosts "
-           "also all: SIGKILL to all ranks at once, which start again from the launcher's memory; with --hosts also "
-           "host: SIGKILL to a host's launcher, and another host joins; blink: a host's link is down for up to "
-           "0.5 s; cut: until the others give the host up (kill,spare,pause; with --hosts also host,blink,cut)")
+    app.add_option("--kinds", kinds_,
+                   std::string("some of these, with commas (kill,spare,pause; with --hosts also host,blink,cut)\n") +
+                       fault_descriptions())
         ->delimiter(',');
     app.add_option("--interval", interval_, "mean seconds between faults")
         ->check(CLI::Range(0.01, 3600.0))

@@ -25,6 +25,8 @@ inline bool is_of_hosts(Fault fault) { return fault == Fault::Host || fault == F
 
 /// All kinds with their names, as --kinds has them.
 const std::vector<std::pair<std::string, Fault>>& named_faults();
+/// What each kind does, one a line.
+const char* fault_descriptions();
 /// The fault that has this name; nothing if no fault has it.
 std::optional<Fault> fault_of(const std::string& name);
 std::string name_of(Fault fault);
