@@ -60,6 +60,24 @@ TEST(FailureReport, DistinguishesRanksThatFailedFromRanksThatTheLauncherEnded) {
   for (const auto& [end, text] : others) EXPECT_TRUE(has(error.what(), text + "\n")) << text << "\n" << error.what();
 }
 
+// All ranks are started with the same words, so one wrong flag is one message.
+TEST(FailureReport, ShowsWhatRanksRefuseOnce) {
+  const auto refusal = [](int rank) {
+    RankEnd end =
+        with_file(end_of(rank, 2, 0, {"lockstep train: error: unknown flag '--x'", "  fix: --help"}), Kind::Usage);
+    end.error.message = "unknown flag '--x'\n  fix: --help";
+    return end;
+  };
+  RankEnd other = refusal(3);
+  other.error.message = "its environment is another one";
+  const std::string text = failure_report({refusal(1), refusal(0), asked(refusal(2)), other}, "", 0, "", false).what();
+  EXPECT_TRUE(
+      has(text, "its message:\n    | unknown flag '--x'\n    |   fix: --help\n  so did 2 more ranks\n  rank 3: "))
+      << text;
+  EXPECT_FALSE(has(text, "last lines")) << text;
+  EXPECT_TRUE(has(text, "fix: correct what its message names")) << text;
+}
+
 // It writes no lines on standard error that matter, and nothing has to be mended.
 TEST(FailureReport, TellsWhoWasAskedToEnd) {
   RankEnd first = with_file(end_of(0, 143, 0, {"a warning of an hour ago"}), Kind::Stopped);

@@ -76,6 +76,15 @@ void print_failure(const std::string& name, const std::string& text) noexcept {
   }
 }
 
+// All ranks of a job refuse the same words, and its launcher shows what a rank has recorded: the first one is enough.
+// What another program records does not count there. A launcher gives each rank a session of its own.
+void refuse(const std::string& name, const std::string& text) {
+  const bool is_recorded = record_usage_error(text);
+  const bool is_rank = ::getsid(0) == ::getpid();
+  const bool is_further_one = env_string("RANK").value_or("0") != "0";
+  if (!is_recorded || !is_rank || !is_further_one) print_failure(name, text);
+}
+
 // A full disk is only noticed when the last bytes are written.
 void require_written() {
   std::cout.flush();
@@ -118,10 +127,8 @@ std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const
     return code;
   } catch (const CLI::ParseError& error) {
     const std::string name = entry.name + nested_names(app);
-    const std::string text = explain_words(error, app, arguments);
-    record_usage_error(text);
-    print_failure(name, text);
-    print_error(fmt::format("  fix: 'lockstep {} --help' lists what it takes\n", name));
+    refuse(name, fmt::format("{}\n  fix: 'lockstep {} --help' lists what it takes",
+                             explain_words(error, app, arguments), name));
     return kNotUnderstood;
   }
 }
@@ -138,8 +145,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     require_written();
     return code;
   } catch (const UsageError& error) {
-    record_usage_error(error.what());
-    print_failure(entry.name, error.what());
+    refuse(entry.name, error.what());
     return kNotUnderstood;
   } catch (const Error& error) {
     print_failure(entry.name, error.what());

@@ -71,13 +71,15 @@ nlohmann::json content(const std::string& message, int rank, const std::optional
 }
 
 // Written completely or not at all: the launcher may read it at any moment. Not synced to disk, because only living
-// processes read it.
-void write(const std::string& path, const std::string& text) {
+// processes read it. @return  whether it is written
+bool write(const std::string& path, const std::string& text) {
   const std::string part = path + ".part" + std::to_string(::getpid());
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
-  if (!file || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
+  if (file && std::rename(part.c_str(), path.c_str()) == 0) return true;
+  std::remove(part.c_str());
+  return false;
 }
 
 void record(Recorder& recorder, const std::string& message, std::optional<FailureCause> cause) {
@@ -189,16 +191,17 @@ void record_failure(const std::string& message, const FailureCause& cause) noexc
   tell_watcher();
 }
 
-void record_usage_error(const std::string& message) noexcept {
+bool record_usage_error(const std::string& message) noexcept {
   try {
     Recorder& recorder = the_recorder();
     const std::lock_guard<std::mutex> lock(recorder.mutex);
     const auto path = env_string("TORCHELASTIC_ERROR_FILE");
-    if (recorder.is_on || !path) return;
+    if (recorder.is_on || !path) return false;
     nlohmann::json json = content(message, launched_rank(), FailureCause{FailureCause::Kind::Usage, -1});
     json["lockstep"]["pid"] = ::getpid();
-    write(*path, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return write(*path, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } catch (...) {  // out of memory: the launcher sees the exit code
+    return false;
   }
 }
 

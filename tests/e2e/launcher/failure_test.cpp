@@ -228,15 +228,18 @@ TEST(Restarts, AreNotSpentOnARankThatRefusesItsArguments) {
     EXPECT_EQ(end.code, 1);
     EXPECT_TRUE(has(end.err, "would refuse it again")) << end.err;
     EXPECT_FALSE(has(end.err, "restart 1 of 3")) << end.err;
+    EXPECT_FALSE(has(end.err, "[rank 1]")) << "the launcher has shown the message\n" << end.err;
   }
 }
 
 // What a rank starts is not the rank.
 TEST(Restarts, FollowARefusalOfAnotherProgram) {
   const ProgramEnd end =
-      run({"--max-restarts=1"}, shell("echo try; " + kBin + "/lockstep train --no-such-flag 2>&1; exit 2"));
+      run({"--max-restarts=1", "--nproc-per-node=2"},
+          shell("[ $RANK = 0 ] && exec sleep 300; " + kBin + "/lockstep train --no-such-flag 2>&1; exit 2"));
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "restart 1 of 1")) << end.err;
+  EXPECT_TRUE(has(end.out, "[rank 1] lockstep train: error: unknown flag")) << "the launcher does not show it";
 }
 
 TEST(Restarts, AreCounted) {

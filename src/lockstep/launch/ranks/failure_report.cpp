@@ -85,15 +85,26 @@ std::string how_first(const RankEnd& first) {
                                  : first.status.describe());
 }
 
+// The ranks of a job are started with the same words. The launcher may have ended one that had refused them.
+bool refused_the_same(const RankEnd& end, const RankEnd* first) {
+  return first != nullptr && is_usage_error(*first) && end.error.cause == first->error.cause &&
+         end.error.message == first->error.message;
+}
+
 std::string describe_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
   std::string text;
-  std::size_t named = 0;
+  std::size_t named = 0, others = 0, alike = 0;
   for (const RankEnd& end : ends) {
-    if (&end == first || named == kMostOthers) continue;
+    if (&end == first) continue;
+    if (refused_the_same(end, first)) {
+      ++alike;
+      continue;
+    }
+    if (++others > kMostOthers) continue;
     ++named;
     text += fmt::format("\n  rank {}: {}", end.rank, how(end));
   }
-  const std::size_t others = ends.size() - (first != nullptr ? 1 : 0);
+  if (alike > 0) text = fmt::format("\n  so did {} more rank{}", alike, alike == 1 ? "" : "s") + text;
   if (others > named) text += fmt::format("\n  and {} more ranks", others - named);
   return text;
 }
@@ -108,6 +119,7 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
     return "nothing has failed: start the job again to continue it. To end a job, signal the launcher: it ends all "
            "ranks, and starts none again";
   }
+  if (is_usage_error(first)) return "correct what its message names, and start the job again";
   const bool gave_up = gave_up_by_itself(first.status);
   const bool has_lines = !first.last_lines.empty();
   if (!message_lines(first).empty() && (first.was_asked || first.status.signal == SIGABRT || (gave_up && !has_lines))) {
@@ -123,10 +135,13 @@ std::string describe_failure(const RankEnd& first) {
                                  host_name(), how_first(first));
   if (is_usage_error(first)) text += ". It refused what it was started with, and would refuse it again";
   const std::vector<std::string> message = message_lines(first);
+  const bool message_says_it = stopped_in_order(first) || (is_usage_error(first) && !message.empty());
+  const bool has_lines = !first.last_lines.empty() && !message_says_it;
   if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
-  if (message.size() > 1 && !contain_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
-  if (!first.last_lines.empty() && !stopped_in_order(first))
-    text += "\n  its last lines on standard error:" + indented(first.last_lines);
+  if (message.size() > 1 && !(has_lines && contain_all_of(first.last_lines, message))) {
+    text += "\n  its message:" + indented(message);
+  }
+  if (has_lines) text += "\n  its last lines on standard error:" + indented(first.last_lines);
   return text;
 }
 
