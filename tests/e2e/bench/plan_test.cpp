@@ -93,7 +93,7 @@ TEST(Plan, SaysWhatDoesNotFitIntoMemory) {
   const ProgramEnd end =
       run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "3", "--batch", "9999999999"});
   EXPECT_EQ(end.code, 1) << end.out;
-  EXPECT_EQ(end.err.rfind("a step of mlp with --batch 9999999999 failed", 0), 0U) << end.err;
+  EXPECT_TRUE(has(end.err, "a step of mlp with --batch 9999999999 failed")) << end.err;
   EXPECT_TRUE(has(end.err, "give a smaller --batch")) << end.err;
   EXPECT_FALSE(has(end.err, "frame #")) << end.err;
 }

@@ -11,6 +11,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
+#include "tools/lockstep/plan/busy_host.h"
 #include "tools/lockstep/plan/plan_profile.h"
 #include "tools/lockstep/plan/stage_plan.h"
 #include "tools/lockstep/subcommand.h"
@@ -105,7 +106,8 @@ class Plan : public Subcommand {
     }
     std::sort(hosts_.begin(), hosts_.end());
     hosts_.erase(std::unique(hosts_.begin(), hosts_.end()), hosts_.end());
-    if (is_crowded()) fmt::print(stderr, "warning: {}\n", crowded());
+    warning_ = cores_warning(question_.ranks_per_host, question_.threads, available_cores(), load_average());
+    if (!warning_.empty()) fmt::print(stderr, "warning: {}\n", warning_);
     profile_ = measure_host(question_);
     measure_memory();
     std::vector<PlanRow> rows;
@@ -132,14 +134,6 @@ class Plan : public Subcommand {
     if (question_.threads <= most) return;
     throw UsageError(fmt::format("this host has {} core(s)", available_cores()),
                      fmt::format("--threads {}", question_.threads), fmt::format("give a number from 1 to {}", most));
-  }
-
-  bool is_crowded() const { return question_.ranks_per_host * question_.threads > available_cores(); }
-  std::string crowded() const {
-    return fmt::format(
-        "{} rank(s) with {} thread(s) share the {} core(s) of this host: what is measured, and all that follows from "
-        "it, is not what hosts with a core for each would do",
-        question_.ranks_per_host, question_.threads, available_cores());
   }
 
   void measure_memory() {
@@ -219,7 +213,7 @@ class Plan : public Subcommand {
              {"memory_of_host", host_bytes_},
              {"rows", Json::array()},
              {"extrapolation", extrapolation()}};
-    if (is_crowded()) out["warning"] = crowded();
+    if (!warning_.empty()) out["warning"] = warning_;
     for (const PlanRow& row : rows) {
       out["rows"].push_back({{"hosts", row.shape.hosts},
                              {"ranks", row.shape.ranks()},
@@ -290,6 +284,7 @@ class Plan : public Subcommand {
   bool json_ = false;
   std::string plot_;
   std::uint64_t host_bytes_ = 0;
+  std::string warning_;  // about what is measured
   HostProfile profile_;
   ModelMemory memory_;
 };
