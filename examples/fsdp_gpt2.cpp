@@ -73,8 +73,8 @@ void train(const Arguments& args) {
     }
   }
   const double most_mib = static_cast<double>(fsdp.peak_weight_bytes()) / (1 << 20);
-  std::printf("rank %d held at most %.2f MiB of weights, which are %.2f MiB in all\n", ls::get_rank(), most_mib,
-              weight_mib);
+  std::printf("rank %d held at most %.2f MiB of weights, which are %.2f MiB in all%s\n", ls::get_rank(), most_mib,
+              weight_mib, most_mib == 0 ? ": the ranks of this host share one copy" : "");
   fsdp.unshard();  // all weights on every rank, to read or save them
   double sum = 0;
   for (const torch::Tensor& weight : fsdp.parameters()) sum += weight.detach().to(torch::kDouble).sum().item<double>();
