@@ -81,41 +81,42 @@ TEST(WorldMemberTest, ContinuesAtOnceWithoutTheOneThatIsBlamed) {
   EXPECT_EQ(encode(links.connected), encode(second));
 }
 
-// A call timed out although both members were in it: what one had sent did not arrive.
-TEST(WorldMemberTest, ConnectsAnewIfNobodyIsLost) {
-  const auto store = std::make_shared<MemoryStore>();
+// Ranks 0 and 1, which live.
+struct TwoMembers {
+  // A call timed out although both were in it: what one had sent did not arrive. Rank 1 is ready for the next world.
+  void recover_in(const RankWorld& next) {
+    one.meet(next, Deadline::after(milliseconds(0)));
+    zero.recover(timeout_of(-1));
+  }
+  const std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
   const RankWorld first = world_of_hosts(0, {0, 1});
-  WorldAgreement one(std::make_shared<PrefixStore>(store, "worlds"), first.members[1]);
+  WorldAgreement one{std::make_shared<PrefixStore>(store, "worlds"), first.members[1]};
   NoLinks links;
-  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  WorldMember zero{store, first.members[0], first, milliseconds(200), links};
+};
+
+TEST(WorldMemberTest, ConnectsAnewIfNobodyIsLost) {
+  TwoMembers ranks;
   for (int step = 1; step <= 2 * WorldMember::kMostRepeats; ++step) {
     const RankWorld same = world_of_hosts(step, {0, 1});
-    one.meet(same, Deadline::after(milliseconds(0)));
-    zero.recover(timeout_of(-1));
-    EXPECT_EQ(encode(links.connected), encode(same));
-    zero.has_advanced();
+    ranks.recover_in(same);
+    EXPECT_EQ(encode(ranks.links.connected), encode(same));
+    ranks.zero.has_advanced();
   }
 }
 
 TEST(WorldMemberTest, EndsIfConnectingAnewDoesNotHelp) {
-  const auto store = std::make_shared<MemoryStore>();
-  const RankWorld first = world_of_hosts(0, {0, 1});
-  WorldAgreement one(std::make_shared<PrefixStore>(store, "worlds"), first.members[1]);
-  NoLinks links;
-  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  TwoMembers ranks;
   for (int attempt = 1; attempt <= WorldMember::kMostRepeats; ++attempt) {
-    one.meet(world_of_hosts(attempt, {0, 1}), Deadline::after(milliseconds(0)));
-    zero.recover(timeout_of(-1));
+    ranks.recover_in(world_of_hosts(attempt, {0, 1}));
   }
-  EXPECT_THROW(zero.recover(timeout_of(-1)), TimeoutError);
+  EXPECT_THROW(ranks.zero.recover(timeout_of(-1)), TimeoutError);
 }
 
 // That rank has a reason of its own, which a new connection does not change.
 TEST(WorldMemberTest, EndsIfARankThatIsNotLostEndedTheGroup) {
-  const RankWorld first = world_of_hosts(0, {0, 1});
-  NoLinks links;
-  WorldMember zero(std::make_shared<MemoryStore>(), first.members[0], first, milliseconds(200), links);
-  EXPECT_THROW(zero.recover(failure_of(FailureCause::Kind::AbortedByPeer, 1)), TimeoutError);
+  TwoMembers ranks;
+  EXPECT_THROW(ranks.zero.recover(failure_of(FailureCause::Kind::AbortedByPeer, 1)), TimeoutError);
 }
 
 // The launcher tells at once where the store is now.
