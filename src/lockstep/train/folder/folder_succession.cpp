@@ -32,8 +32,7 @@ void FolderSuccession::begin() {
   if (!is_awaited_ || is_known) return;
   log_warning(
       "{}: the output folder {} is still held by {}, which the lost first rank has left behind. The training "
-      "continues; "
-      "its logs are written and shown once that process has ended",
+      "continues; its logs are written and shown once that process has ended",
       context_.where(), context_.training_folder->path(), named(holder_));
 }
 
