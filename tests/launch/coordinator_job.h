@@ -78,7 +78,11 @@ class CoordinatorJob {
     report.blames_a_peer = blames;
     report.generation = generation;
     if (kind == Report::NeedsRank) report.request = ++requests_[host];
-    if (kind == Report::Bereft) bereft_.insert(host);
+    if (kind == Report::Bereft) {
+      bereft_.insert(host);
+      announced_.erase(host);
+    }
+    if (kind == Report::Survives) announce(host);
     take(report);
   }
   void pass(std::chrono::milliseconds time) {
@@ -100,7 +104,7 @@ class CoordinatorJob {
   /// The processes that were lost, with their hosts or on them, since the last call.
   std::vector<int> lost_members() { return std::exchange(lost_members_, {}); }
   void make_slow(const std::string& host) { slow_ = host; }
-  void make_silent(const std::string& host) { silent_ = host; }
+  void make_silent(const std::string& host) { silent_.insert(host); }
   /// The host's ranks announce that they survive others, and its launcher has not reported it yet.
   void announce(const std::string& host) { announced_.insert(host); }
 
@@ -154,7 +158,7 @@ class CoordinatorJob {
       }
       if (order.kind == Order::Stop || order.kind == Order::End) runs_ = false;
       if (order.kind == Order::Stop && host != slow_) say(host, Report::Ready);
-      if (order.kind == Order::Tell && host != silent_) answer(host);
+      if (order.kind == Order::Tell && silent_.count(host) == 0) answer(host);
     }
   }
 
@@ -167,10 +171,20 @@ class CoordinatorJob {
   std::map<std::string, std::string> notes_;
   std::vector<int> lost_members_;
   std::map<std::string, int> requests_;  // of hosts, for processes
-  std::string slow_, silent_;
+  std::string slow_;
+  std::set<std::string> silent_;
   std::set<std::string> announced_;
   std::set<std::string> bereft_;  // unless they have announced it
 };
+
+/// Hosts "a", "b" and so on, of one rank each, whose ranks survive.
+inline CoordinatorJob surviving(const std::string& hosts, int max_hosts, int max_restarts = 0) {
+  CoordinatorJob job(static_cast<int>(hosts.size()), max_hosts, max_restarts);
+  for (const char id : hosts) job.join(std::string(1, id));
+  job.pass(std::chrono::seconds(30));
+  for (const char id : hosts) job.say(std::string(1, id), Report::Survives);
+  return job;
+}
 
 /// A job whose coordinator was lost, as the host "a" takes it over.
 inline CoordinatorJob taken_over(int hosts, int quorum, int max_restarts = 3) {

@@ -8,15 +8,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Hosts "a", "b" and so on, of one rank each, whose ranks survive.
-CoordinatorJob surviving(const std::string& hosts, int max_hosts, int max_restarts = 0) {
-  CoordinatorJob job(static_cast<int>(hosts.size()), max_hosts, max_restarts);
-  for (const char id : hosts) job.join(std::string(1, id));
-  job.pass(30s);
-  for (const char id : hosts) job.say(std::string(1, id), Report::Survives);
-  return job;
-}
-
 TEST(CoordinatorSurvival, GoesOnWithoutALostHostThatLeavesFewerThanTheLeast) {
   CoordinatorJob job = surviving("abc", 3);
   job.say("b", Report::Lost, "connection closed");

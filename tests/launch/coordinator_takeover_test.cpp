@@ -51,6 +51,7 @@ TEST(CoordinatorTakeover, EndsIfTooFewCome) {
   EXPECT_EQ(job.last("a").kind, Order::End);
   EXPECT_EQ(job.last("a").text,
             "host host-z is lost; of the 2 hosts that may live 1 came, too few to continue without it");
+  EXPECT_TRUE(job.last("a").runs_elsewhere) << "the lost one may continue";
 }
 
 TEST(CoordinatorTakeover, TakesTheNewestWorldAndStartsAfterItsHosts) {
@@ -213,6 +214,7 @@ TEST(CoordinatorTakeover, EndsWhatRunsWhereTheJobWasServedBefore) {
   job.take(moved);
   EXPECT_EQ(job.last("a").kind, Order::End);
   EXPECT_FALSE(job.last("a").success);
+  EXPECT_TRUE(job.last("a").runs_elsewhere);
   EXPECT_NE(job.last("a").text.find("served at tcp:10.0.0.2:1234"), std::string::npos) << job.last("a").text;
 }
 
@@ -234,6 +236,7 @@ bool serving_part_continues(const Cut& cut) {
     for (int host = first; host < first + count; ++host) job.say(host_number(host), Report::Lost, cause);
   };
   if (cut.dead_first) lose(1, cut.dead_here, "connection closed");
+  for (int host = cut.hosts - cut.away; host < cut.hosts; ++host) job.make_silent(host_number(host));
   lose(cut.hosts - cut.away, cut.away, "not heard of for 15.0 s");
   if (!cut.dead_first) lose(1, cut.dead_here, "connection closed");
   return job.last("a").kind != Order::End;
@@ -317,6 +320,63 @@ TEST(CoordinatorTakeover, OfOthersMayHaveHappenedIfMostHostsAreSilentAtOnce) {
   mixed.say("b", Report::Lost, "connection closed");
   mixed.say("c", Report::Lost, "not heard of for 15.0 s");
   EXPECT_EQ(mixed.running(), "a") << "b's launcher has ended, and c alone is too few";
+}
+
+// It hears no more of the others, whose silence it notices one after the other. What it sent to them may still arrive.
+TEST(CoordinatorTakeover, ByTheOthersMeetsWhatTheyKnewBeforeTheirSilence) {
+  CoordinatorJob job = surviving("abcd", 4);
+  for (const char* id : {"b", "c", "d"}) job.make_silent(id);
+  job.say("c", Report::Lost, "not heard of for 15.0 s");
+  job.say("b", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(job.last("a").kind, Order::Tell) << "of d nothing is known yet";
+  job.say("d", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(job.last("a").kind, Order::End);
+  EXPECT_TRUE(job.last("a").runs_elsewhere) << "its ranks must write nothing more";
+  for (const char* id : {"b", "c", "d"}) {
+    EXPECT_EQ(job.last(id).kind, Order::Return) << id;
+    EXPECT_EQ(job.notes(id), "") << "it would await fewer hosts to take over";
+  }
+  EXPECT_EQ(job.notes("a"), "") << "no rank continues without the others for a moment";
+  EXPECT_TRUE(job.lost_members().empty());
+}
+
+TEST(CoordinatorTakeover, IsNotToBeFearedOnceEnoughHostsHaveAnswered) {
+  for (const bool survive : {true, false}) {
+    CoordinatorJob job = survive ? surviving("abcde", 5) : CoordinatorJob(1, 5);
+    for (const char* id : {"a", "b", "c", "d", "e"}) {
+      if (!survive) job.join(id);
+    }
+    for (const char* id : {"b", "d", "e"}) job.make_silent(id);
+    job.say("b", Report::Lost, "not heard of for 15.0 s");
+    job.answer("e");
+    EXPECT_EQ(job.last("d").kind, Order::Tell);
+    job.say("d", Report::Lost, "not heard of for 15.0 s");
+    EXPECT_EQ(job.running(), survive ? "abcde" : "ace");
+    for (const char* id : {"b", "d"}) EXPECT_EQ(job.last(id).kind, Order::Return) << id;
+    for (const char* id : {"a", "c", "e"}) {
+      EXPECT_EQ(job.last(id).kind, survive ? Order::Tell : Order::Begin) << id;
+      const std::string told = "was lost: not heard of for 15.0 s; the ranks of the other hosts continue\n";
+      EXPECT_EQ(job.notes(id), survive ? "host host-b " + told + "host host-d " + told : "");
+    }
+    EXPECT_EQ(job.lost_members(), survive ? (std::vector<int>{1, 3}) : std::vector<int>{});
+  }
+}
+
+// A host has just come, whose ranks have not announced yet that they survive others; another one falls silent.
+TEST(CoordinatorTakeover, AsksOnceMoreIfAHostIsSilentAfterItHasAsked) {
+  CoordinatorJob job = surviving("abc", 4);
+  job.join("d");
+  job.make_silent("d");
+  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("b", Report::Bereft, "rank 1 failed");
+  job.say("c", Report::Bereft, "rank 2 failed");
+  ASSERT_EQ(job.last("d").kind, Order::Tell) << "it alone may have ranks";
+  job.say("b", Report::Lost, "not heard of for 15.0 s");
+  job.announce("d");
+  job.answer("d");
+  EXPECT_EQ(job.notes("c"), "host host-d joined; its ranks join the running ones\n");
+  job.answer("d");
+  EXPECT_EQ(job.notes("c"), "host host-b was lost: not heard of for 15.0 s; the ranks of the other hosts continue\n");
 }
 
 // The link of the serving host is up again while its launcher ends: the others must not end their ranks, too.

@@ -1,7 +1,7 @@
 // A rank for tests of the launcher: joins the job's store, and does what its first argument says.
 //   meet            all ranks join, tell each other their pid, and end well
 //   lose R          all join; then rank R kills itself, and the others wait for a word from it
-//   stay            all join, tell it, and stay until they are told to end; who sees a rank lost fails
+//   stay            all join, tell it, and stay until they are told to end, which they tell; who sees a rank lost fails
 //   lose-deaf R     the same, but the others ignore SIGTERM
 #include <signal.h>
 #include <unistd.h>
@@ -46,7 +46,15 @@ void lose(const Membership& membership, int lost) {
   membership.store->get("word/" + std::to_string(lost), Deadline::after(std::chrono::seconds(120)));
 }
 
+void tell_and_end(int signal) {
+  constexpr char kText[] = "was asked to end\n";
+  if (::write(STDOUT_FILENO, kText, sizeof(kText) - 1) < 0) ::_exit(1);
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
 void stay(const Membership& membership) {
+  ::signal(SIGTERM, tell_and_end);
   membership.store->set("here/" + std::to_string(membership.rank), "1");
   for (int rank = 0; rank < membership.world_size; ++rank) {
     membership.store->get("here/" + std::to_string(rank), Deadline::after(std::chrono::seconds(30)));

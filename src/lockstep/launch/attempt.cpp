@@ -189,6 +189,7 @@ void Attempt::take_outcome() {
     return;
   }
   if (!outcome_->is_final) log_warning("{}{}", outcome_->story, memory_note(parts_.memory));
+  if (outcome_->runs_elsewhere && !signal_) return ranks_.stop(SIGKILL, std::chrono::milliseconds(0));
   // The ranks get more time to save their state after a signal, and if nothing has failed.
   const bool has_time = outcome_->has_time || first_stop(ranks_.ends()) != nullptr;
   const auto grace = has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;

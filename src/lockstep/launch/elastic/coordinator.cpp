@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "lockstep/launch/nodes/outcome_signal.h"
-#include "lockstep/net/server/wills.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kMostNames = 16;
-
-bool says_silence(const std::string& cause) { return cause.compare(0, std::strlen(kNotHeardOf), kNotHeardOf) == 0; }
 
 }  // namespace
 
@@ -39,8 +35,8 @@ void Coordinator::take(const HostReport& report, Time now) {
   Host* const host = find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
-    host->is_silent = says_silence(report.text);
-    return give_up_host(*host, report.text, now);
+    if (!host->is_gone) give_up(*host, report.text, is_silent_loss(report), now);
+    return lose(report.host, cause_of_loss(host->entry, report.text), now);
   }
   if (report.kind == HostReport::Kind::Leaves) {
     return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
@@ -137,7 +133,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
   }
   if (lost.is_silent && may_be_cut_off(now)) {
     is_cut_off_ = true;
-    return end(false, what + "; so many hosts are silent that they may continue without this one");
+    return end(false, what + "; so many hosts are silent that they may continue without this one", true);
   }
   if (phase_ == Phase::Gathering) {
     if (count() < job_.min_nodes && !short_of_hosts_) {
@@ -241,10 +237,11 @@ void Coordinator::end_if_all_succeeded() {
   }
 }
 
-void Coordinator::end(bool success, const std::string& story) {
+void Coordinator::end(bool success, const std::string& story, bool runs_elsewhere) {
   phase_ = Phase::Over;
   HostOrder order = order_to(HostOrder::Kind::End, story);
   order.success = success;
+  order.runs_elsewhere = runs_elsewhere;
   for (const Host& host : hosts_) send(host, order);
 }
 

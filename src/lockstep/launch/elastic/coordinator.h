@@ -24,7 +24,8 @@ namespace lockstep {
 ///              failure uses up a restart; a change of hosts does not. If the ranks of all hosts survive the loss of
 ///              others, they continue instead: a lost host's ranks are lost, and a new host's ranks join them.
 ///   asking     What happened depends on whether the ranks of all hosts survive others by now, and some have not
-///              reported it: their launchers are asked. Reports that come meanwhile are taken after the answers.
+///              reported it: their launchers are asked. Or a host is silent, and what that means depends on how many
+///              others are: all are asked. Reports that come meanwhile are taken after the answers.
 ///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
 ///              host that does not answer is declared lost.
 ///   resuming   The host that served is lost, and this coordinator takes over: it awaits the hosts of the job. If too
@@ -98,7 +99,7 @@ class Coordinator {
     bool answered = false;
     bool survives = false;        // its ranks survive the loss of others
     bool bereft = false;          // it has no such rank now
-    bool is_gone = false;         // it was not heard of, or its launcher was killed
+    bool is_gone = false;         // it was not heard of, or its launcher was killed; it gets no more orders
     bool is_silent = false;       // it was not heard of, and may live
     std::int64_t generation = 0;  // for one that resumes: of the newest world that it knows
     std::vector<int> members;     // numbers of its processes in this world
@@ -112,13 +113,17 @@ class Coordinator {
   void fail_if_all_answered(Time now);
   /// @param id  by value: the caller's string may belong to the lost host, which is erased here
   void lose(std::string id, const std::string& what, Time now);
-  void give_up_host(Host& host, const std::string& cause, Time now);
+  void give_up(Host& host, const std::string& cause, bool is_silent, Time now);
+  std::string cause_of_loss(const HostEntry& entry, const std::string& cause) const;
+  static bool is_silent_loss(const HostReport& report);
   void take_back(const std::string& id);
   // A job whose ranks survive the loss of others: coordinator_survival.cpp.
   bool goes_on() const;
   bool must_ask_before(const HostReport& report) const;
+  bool is_silent_member(const HostReport& report) const;
   void ask_before(const HostReport& report, Time now);
   void take_while_asking(const HostReport& report, Time now);
+  void take_held(Time now);
   void go_on_without(const Host& lost, const std::string& what);
   void bereave(Host& host, const std::string& story, Time now);
   static bool note_request(Host& host, const HostReport& report);
@@ -142,8 +147,10 @@ class Coordinator {
   void begin_if_complete(Time now);
   void begin(Time now);
   void end_if_all_succeeded();
-  void end(bool success, const std::string& story);
-  void send(const Host& host, HostOrder order) { orders_.emplace_back(host.entry.id, std::move(order)); }
+  void end(bool success, const std::string& story, bool runs_elsewhere = false);
+  void send(const Host& host, HostOrder order) {
+    if (!host.is_gone) orders_.emplace_back(host.entry.id, std::move(order));
+  }
   void report_missing_hosts(Time now);
   void send_wait(const Host& host);
   Host* find(const std::string& id);
@@ -183,9 +190,10 @@ class Coordinator {
   bool changed_since_report_ = false;  // the missing hosts have changed since then
   Time probed_;
   std::string doubtful_story_;
-  std::vector<HostReport> held_;  // that came while hosts are asked whether their ranks survive others
-  bool has_asked_ = false;        // for the reports that are taken now
-  int next_member_ = 0;           // number of the next process that joins the running world
+  std::vector<HostReport> held_;  // that came while hosts are asked
+  enum class Asked { Nobody, WhoMaySurvive, All };
+  Asked asked_ = Asked::Nobody;  // while hosts are asked, and for the reports that are taken afterwards
+  int next_member_ = 0;          // number of the next process that joins the running world
   std::vector<std::pair<std::string, HostOrder>> orders_;
   std::vector<LostMembers> lost_;
 };

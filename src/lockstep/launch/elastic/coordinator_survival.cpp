@@ -21,7 +21,9 @@ bool Coordinator::goes_on() const {
 // which matters if nobody else has any.
 bool Coordinator::must_ask_before(const HostReport& report) const {
   using Kind = HostReport::Kind;
-  if (phase_ != Phase::Running || has_asked_) return false;
+  if (phase_ != Phase::Running || asked_ == Asked::All) return false;
+  if (is_silent_member(report)) return true;
+  if (asked_ != Asked::Nobody) return false;
   const auto is_it = [&](const Host& host) { return host.entry.id == report.host; };
   const auto host = std::find_if(hosts_.begin(), hosts_.end(), is_it);
   const bool is_member = host != hosts_.end() && host->placed && !host->succeeded && report.host != job_.id;
@@ -41,17 +43,26 @@ bool Coordinator::must_ask_before(const HostReport& report) const {
   return matters && std::any_of(hosts_.begin(), hosts_.end(), may_survive);
 }
 
+// If it is not the only one besides the serving host, others may be silent, too: each is noticed one heartbeat later
+// than the one before it, at most. What has been decided about the first of them could not be taken back.
+bool Coordinator::is_silent_member(const HostReport& report) const {
+  if (!is_silent_loss(report)) return false;
+  const auto is_it = [&](const Host& host) { return host.entry.id == report.host && host.placed; };
+  return std::any_of(hosts_.begin(), hosts_.end(), is_it) && placed() > 2;
+}
+
 void Coordinator::ask_before(const HostReport& report, Time now) {
   phase_ = Phase::Asking;
+  asked_ = is_silent_member(report) ? Asked::All : Asked::WhoMaySurvive;
   for (Host& host : hosts_) {
-    const bool is_known = host.survives && !host.bereft;
-    host.answered = !host.placed || is_known || host.succeeded || host.entry.id == report.host;
+    const bool is_known = asked_ != Asked::All && ((host.survives && !host.bereft) || host.succeeded);
+    host.answered = !host.placed || is_known || host.is_gone || host.entry.id == report.host;
     if (!host.answered) send(host, order_to(HostOrder::Kind::Tell));
   }
   take_while_asking(report, now);
 }
 
-// A host that does not answer is lost after keep_alive, which is an answer, too.
+// Any report that comes now is an answer. So is the loss of a host that does not answer for keep_alive.
 void Coordinator::take_while_asking(const HostReport& report, Time now) {
   using Kind = HostReport::Kind;
   Host* const host = find(report.host);
@@ -67,11 +78,19 @@ void Coordinator::take_while_asking(const HostReport& report, Time now) {
     if (is_loss) host->survives = host->bereft = true;  // its ranks hold nobody up, whatever is taken before its loss
   }
   if (report.kind != Kind::Answers) held_.push_back(report);
-  if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& each) { return !each.answered; })) return;
+  if (std::all_of(hosts_.begin(), hosts_.end(), [](const Host& each) { return each.answered; })) take_held(now);
+}
+
+// Hosts that are silent at once are given up at once.
+void Coordinator::take_held(Time now) {
   phase_ = Phase::Running;
-  has_asked_ = true;
-  for (const HostReport& each : std::exchange(held_, {})) take(each, now);
-  has_asked_ = false;
+  const std::vector<HostReport> held = std::exchange(held_, {});
+  for (const HostReport& report : held) {
+    Host* const host = find(report.host);
+    if (asked_ == Asked::All && host != nullptr && is_silent_loss(report)) give_up(*host, report.text, true, now);
+  }
+  for (const HostReport& report : held) take(report, now);
+  if (phase_ != Phase::Asking) asked_ = Asked::Nobody;
 }
 
 void Coordinator::go_on_without(const Host& lost, const std::string& what) {

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "lockstep/launch/elastic/coordinator.h"
+#include "lockstep/net/server/wills.h"
 
 namespace lockstep {
 
@@ -70,8 +72,10 @@ void Coordinator::settle_if_complete(Time now) {
   const bool has_quorum = resumed() >= takeover_->quorum && find(job_.id) != nullptr;
   const bool had_time = now >= short_since_ + kForTheRest;
   if (!has_quorum && now >= short_since_ + kToMeet) {
-    return end(false, fmt::format("{}; of the {} that may live {} came, too few to continue without it",
-                                  takeover_->story, hosts_text(takeover_->hosts), resumed()));
+    return end(false,
+               fmt::format("{}; of the {} that may live {} came, too few to continue without it", takeover_->story,
+                           hosts_text(takeover_->hosts), resumed()),
+               true);
   }
   if (!has_quorum || (resumed() < takeover_->hosts && !had_time)) return;
   for (auto host = hosts_.begin(); host != hosts_.end();) {
@@ -123,7 +127,8 @@ void Coordinator::move_to(const std::string& address) {
   if (phase_ == Phase::Over) return;
   end(false,
       fmt::format("the job runs elsewhere, and is served at {}: its hosts have lost this one, so the ranks here end",
-                  address));
+                  address),
+      true);
 }
 
 // Those that were in the job; others may have come to join it.
@@ -138,18 +143,27 @@ bool Coordinator::may_be_cut_off(Time now) const {
   const auto is_silent = [&](const GivenUp& each) {
     return each.host.is_silent && now <= each.since + 2 * rules_.keep_alive;
   };
-  return count() < std::count_if(given_up_.begin(), given_up_.end(), is_silent);
+  const auto is_here = [](const Host& host) { return !host.is_gone; };
+  return std::count_if(hosts_.begin(), hosts_.end(), is_here) <
+         std::count_if(given_up_.begin(), given_up_.end(), is_silent);
 }
 
 // It may live, behind a link that is down. If the link is up again, and this coordinator continues, it joins again. If
 // this one was cut off itself, and has ended, the hosts that it gave up take the rendezvous over: none of them may have
-// ended its ranks because of an order that was on its way.
-void Coordinator::give_up_host(Host& host, const std::string& cause, Time now) {
-  const std::string name = name_of(host.entry);
-  host.is_gone = true;
-  given_up_.push_back({host, fmt::format("host {} was taken for lost: {}", name, cause), now});
+// ended its ranks, or forgotten another host, because of an order that was on its way.
+void Coordinator::give_up(Host& host, const std::string& cause, bool is_silent, Time now) {
   send(host, order_to(HostOrder::Kind::Return));
-  lose(host.entry.id, fmt::format("host {} was lost: {}", name, cause), now);
+  host.is_silent = is_silent;
+  given_up_.push_back({host, fmt::format("host {} was taken for lost: {}", name_of(host.entry), cause), now});
+  host.is_gone = true;
+}
+
+std::string Coordinator::cause_of_loss(const HostEntry& entry, const std::string& cause) const {
+  return fmt::format("host {} was lost: {}", name_of(entry), cause);
+}
+
+bool Coordinator::is_silent_loss(const HostReport& report) {
+  return report.kind == HostReport::Kind::Lost && report.text.compare(0, std::strlen(kNotHeardOf), kNotHeardOf) == 0;
 }
 
 void Coordinator::take_back(const std::string& id) {

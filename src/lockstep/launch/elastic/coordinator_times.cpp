@@ -12,10 +12,10 @@ void Coordinator::act_on_time(Time now) {
     // Only the first one: losing it makes all others report again that they are ready.
     for (Host& host : hosts_) {
       if (!host.placed || host.answered) continue;
-      host.is_silent = true;
-      return give_up_host(
-          host, fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout)),
-          now);
+      const std::string cause =
+          fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
+      give_up(host, cause, true, now);
+      return lose(host.entry.id, cause_of_loss(host.entry, cause), now);
     }
   }
   if (phase_ == Phase::Resuming) return settle_if_complete(now);

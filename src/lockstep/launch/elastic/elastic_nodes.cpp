@@ -274,7 +274,7 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Rejoin:
       joins_ = true;
       world_.reset();
-      outcome_.publish({false, false, false, order.text + "; this host joins again"});
+      outcome_.publish({false, false, false, order.text + "; this host joins again", true});
       break;
     case Kind::Move:
       joins_ = true;
@@ -284,7 +284,7 @@ void ElasticNodes::take(const HostOrder& order) {
       refusal_ = order;
       break;
     case Kind::End:
-      over_ = Outcome{order.success, true, false, order.text};
+      over_ = Outcome{order.success, true, false, order.text, order.runs_elsewhere};
       outcome_.publish(*over_);
       break;
   }

@@ -21,7 +21,7 @@ void ElasticNodes::lose_server(const std::string& cause) {
   const std::lock_guard lock(mutex_);
   if (over_ || stopping_) return;
   const std::string name = server_name_.empty() ? "the host" : "host " + server_name_;
-  over_ = Outcome{false, true, false, fmt::format("{}, which serves the rendezvous, is lost: {}", name, cause)};
+  over_ = Outcome{false, true, false, fmt::format("{}, which serves the rendezvous, is lost: {}", name, cause), true};
   outcome_.publish(*over_);
   changed_.notify_all();
 }

@@ -113,6 +113,7 @@ std::string to_text(const HostOrder& order) {
               {"fix", order.fix},
               {"success", order.success},
               {"has_time", order.has_time},
+              {"runs_elsewhere", order.runs_elsewhere},
               {"time_left_ms", order.time_left.count()},
               {"member", order.member}};
   if (order.kind == HostOrder::Kind::GoOn) object["members"] = order.members;
@@ -141,6 +142,7 @@ HostOrder parse_order(const std::string& text) {
     object.at("fix").get_to(order.fix);
     object.at("success").get_to(order.success);
     object.at("has_time").get_to(order.has_time);
+    order.runs_elsewhere = object.value("runs_elsewhere", false);
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     object.at("member").get_to(order.member);
     if (order.kind == HostOrder::Kind::GoOn) object.at("members").get_to(order.members);

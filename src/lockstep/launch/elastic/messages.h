@@ -91,6 +91,7 @@ struct HostOrder {
   std::string fix;
   bool success = false;                    ///< for End: the job succeeded
   bool has_time = false;                   ///< for Stop: nothing has failed, so the ranks may save their state
+  bool runs_elsewhere = false;             ///< for End: the job may continue on other hosts, without this one
   std::chrono::milliseconds time_left{0};  ///< for Wait
   int member = -1;                         ///< for Member
   std::vector<int> members;                ///< for GoOn

@@ -14,6 +14,8 @@ struct Outcome {
   bool is_final = false;  ///< the ranks are not started again
   bool has_time = false;  ///< nothing has failed: ranks may take time to end
   std::string story;      ///< what failed first, or why the ranks are started again
+  /// The job may run on other hosts, without this one: what its ranks wrote from now on would meet what those write.
+  bool runs_elsewhere = false;
 
   static constexpr int kNoRestarts = 0;  ///< as `max_restarts`: the ranks would fail alike
 
