@@ -39,10 +39,8 @@ void run_kernel(const Options& options, const UpdateRun& run, const GradientSour
   pass.exp_avg = reinterpret_cast<T*>(run.buffers[0]);
   pass.exp_avg_sq = reinterpret_cast<T*>(run.buffers[1]);
   pass.max_exp_avg_sq = options.amsgrad() ? reinterpret_cast<T*>(run.buffers[2]) : nullptr;
-  pass.exp_avg_out = reinterpret_cast<T*>(run.buffers_out[0]);
-  pass.exp_avg_sq_out = reinterpret_cast<T*>(run.buffers_out[1]);
-  pass.max_exp_avg_sq_out = reinterpret_cast<T*>(run.buffers_out[2]);
   pass.step = run.step;
+  pass.undo = run.undo;
   if constexpr (std::is_same_v<T, float>) pass.copy = run.copy;
   pass.gradient = gradient;
   const auto [beta1, beta2] = options.betas();

@@ -34,8 +34,8 @@ void run_sgd_kernel(const SGD::Options& options, const UpdateRun& run, const Gra
   pass.param = reinterpret_cast<const T*>(run.param);
   pass.param_out = reinterpret_cast<T*>(run.param_out);
   pass.momentum_buffer = reinterpret_cast<T*>(run.buffers[0]);
-  pass.momentum_buffer_out = reinterpret_cast<T*>(run.buffers_out[0]);
   pass.first = run.first;
+  pass.undo = run.undo;
   if constexpr (std::is_same_v<T, float>) pass.copy = run.copy;
   pass.gradient = gradient;
   pass.hyper = {options.lr(), options.momentum(), options.dampening(), options.weight_decay(), options.nesterov()};

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "lockstep/comm/shm/protocols/update_protocol.h"
+#include "lockstep/optim/kernels/undo_blocks.h"
+#include "lockstep/optim/update/update_lane.h"
 #include "tests/comm/shm/interleavings.h"
 
 namespace lockstep::shm {
@@ -15,8 +17,8 @@ namespace {
 
 // Places in the data of each process, of each rank, and of the whole job.
 constexpr int kIsGone = 0, kRound = 1;
-constexpr int kOwnLane = 2, kOwnDraft = 3, kOwnNote = 4, kOwnFactor = 5, kChunk = 6;
-constexpr int kUpdates = 7, kRanksOfJournal = 8;
+constexpr int kOwnLane = 2, kOwnUndo = 3, kOwnNote = 5, kOwnFactor = 6, kElement = 7;
+constexpr int kUpdates = 8, kRanksOfJournal = 9;
 
 struct AllKilled {};
 
@@ -91,17 +93,35 @@ class DoomedMemory {
   bool may_die_;
 };
 
-// There are as many chunks as ranks at first. A rank that is alone updates all of them.
-struct DoomedChunks {
+// There are as many elements as ranks at first. A rank that is alone updates all of them. Each is a block.
+struct DoomedElements {
+  static constexpr std::size_t kBlock = 1;
+
   DoomedMemory& memory;
   int rank;
   int ranks;
+  std::uint64_t number;
   std::uint64_t factor;
 
-  std::uint64_t until(int chunks) const { return ranks == 1 ? static_cast<std::uint64_t>(chunks) : 1; }
-  Word& word(std::uint64_t k) const { return memory.data(ranks == 1 ? static_cast<int>(k) : rank, kChunk); }
-  void draft(std::uint64_t k) const { memory.store(memory.data(rank, kOwnDraft), 2 * memory.load(word(k)) + factor); }
-  void publish(std::uint64_t k) const { memory.store(word(k), memory.load(memory.data(rank, kOwnDraft))); }
+  std::uint64_t until(int elements) const { return ranks == 1 ? static_cast<std::uint64_t>(elements) : 1; }
+  Word& word(std::size_t k) const { return memory.data(ranks == 1 ? static_cast<int>(k) : rank, kElement); }
+  Word& old(std::size_t slot) const { return memory.data(rank, kOwnUndo + static_cast<int>(slot)); }
+  Word& lane() const { return memory.data(rank, kOwnLane); }
+
+  void save(std::size_t begin, std::size_t, std::size_t slot) const {
+    memory.store(old(slot), memory.load(word(begin)));
+  }
+  void mark(std::size_t begin, std::size_t elements, std::size_t slot) const {
+    memory.store(lane(), UndoMark{number, begin, elements, slot}.word());
+  }
+  // Does what is left of the lane.
+  void run(int all) const {
+    UpdateLane<DoomedMemory> progress(memory, lane());
+    const std::uint64_t done = progress.resume(
+        number, [&](const UndoMark& seen) { memory.store(word(seen.position), memory.load(old(seen.slot))); });
+    update_with_undo(*this, done, until(all),
+                     [&](std::size_t at, std::size_t) { memory.store(word(at), 2 * memory.load(word(at)) + factor); });
+  }
 };
 
 struct DoomedJournal {
@@ -141,8 +161,7 @@ class DoomedRank {
     UpdateDecision<DoomedMemory, DoomedJournal>(memory_, journal_).decide(number, [&] {
       memory_.store(memory_.own(kOwnFactor), doomed_factor(number));
     });
-    const DoomedChunks chunks{memory_, memory_.rank(), memory_.world_size(), doomed_factor(number)};
-    UpdateLane<DoomedMemory>(memory_, memory_.own(kOwnLane)).run(number, chunks.until(job_.ranks), chunks);
+    DoomedElements{memory_, memory_.rank(), memory_.world_size(), number, doomed_factor(number)}.run(job_.ranks);
     const bool is_early = job_.fault == DoomedJob::Fault::NumberEarly;
     if (!is_early) meet();
     memory_.store(memory_.of_all(kUpdates), number);
@@ -155,7 +174,7 @@ class DoomedRank {
   }
   // Its updates had the same numbers.
   void leave_words_of_another_training() {
-    memory_.store(memory_.own(kOwnLane), (std::uint64_t{1} << 32) | 2);
+    memory_.store(memory_.own(kOwnLane), UndoMark{1, 1, 0, 0}.word());
     memory_.store(memory_.own(kOwnNote), 1);
   }
 
@@ -165,7 +184,7 @@ class DoomedRank {
   std::uint64_t round_ = 0;
 };
 
-// As RecoverableUpdate::begin. @return  how many updates all chunks have seen
+// As RecoverableUpdate::begin. @return  how many updates all elements have seen
 std::uint64_t finish_decided_update(DoomedMemory& memory, const DoomedJob& job) {
   const std::uint64_t number = memory.load(memory.of_all(kUpdates)) + 1;
   const auto ranks = static_cast<int>(memory.load(memory.of_all(kRanksOfJournal)));
@@ -178,8 +197,7 @@ std::uint64_t finish_decided_update(DoomedMemory& memory, const DoomedJob& job) 
   const std::uint64_t factor = memory.load(memory.data(by, kOwnFactor));
   memory.expect(factor == doomed_factor(number), "the note of another update");
   for (int rank = 0; rank < ranks; ++rank) {
-    const DoomedChunks chunks{memory, rank, ranks, factor};
-    UpdateLane<DoomedMemory>(memory, memory.data(rank, kOwnLane)).run(number, chunks.until(job.ranks), chunks);
+    DoomedElements{memory, rank, ranks, number, factor}.run(job.ranks);
   }
   memory.store(memory.of_all(kUpdates), number);
   return number;
@@ -201,8 +219,8 @@ void run_last_process(CheckedMemory& checked, const DoomedJob& job) {
   const std::uint64_t updates = finish_decided_update(memory, job);
   std::uint64_t wanted = 0;
   for (std::uint64_t each = 1; each <= updates; ++each) wanted = 2 * wanted + doomed_factor(each);
-  for (int chunk = 0; chunk < job.ranks; ++chunk) {
-    memory.expect(memory.load(memory.data(chunk, kChunk)) == wanted, "a chunk is half or twice updated");
+  for (int element = 0; element < job.ranks; ++element) {
+    memory.expect(memory.load(memory.data(element, kElement)) == wanted, "an element is half or twice updated");
   }
 }
 

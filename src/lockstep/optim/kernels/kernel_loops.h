@@ -11,13 +11,9 @@
 #include "lockstep/optim/kernels/kernel_memory.h"
 #include "lockstep/optim/kernels/kernel_table.h"
 #include "lockstep/optim/kernels/kernels.h"
+#include "lockstep/optim/kernels/undo_blocks.h"
 
 namespace lockstep {
-
-template <typename T>
-T* or_in_place(T* out, T* in) {
-  return out != nullptr ? out : in;
-}
 
 /// p.add_(grad + weight_decay * p ..., -lr), as LibTorch computes it.
 template <typename S, typename Reader>
@@ -30,7 +26,6 @@ class SgdBody {
       : param_(pass.param),
         out_(pass.param_out),
         buffer_(pass.hyper.momentum != 0 ? pass.momentum_buffer : nullptr),
-        buffer_out_(or_in_place(pass.momentum_buffer_out, pass.momentum_buffer)),
         first_(pass.first),
         decays_(pass.hyper.weight_decay != 0),
         nesterov_(pass.hyper.nesterov),
@@ -52,7 +47,7 @@ class SgdBody {
     if (buffer_ != nullptr) {
       V buffer = g;
       if (!first_) buffer = S::fma(g, share_, S::mul(load<S>(buffer_ + i, width), momentum_));
-      store<S>(buffer_out_ + i, buffer, width);
+      store<S>(buffer_ + i, buffer, width);
       g = nesterov_ ? S::fma(buffer, momentum_, g) : buffer;
     }
     const V updated = S::fma(g, minus_lr_, p);
@@ -63,8 +58,7 @@ class SgdBody {
  private:
   const T* param_;
   T* out_;
-  const T* buffer_;
-  T* buffer_out_;
+  T* buffer_;
   bool first_;
   bool decays_;
   bool nesterov_;
@@ -90,9 +84,6 @@ class AdamBody {
         exp_avg_(pass.exp_avg),
         exp_avg_sq_(pass.exp_avg_sq),
         max_(pass.max_exp_avg_sq),
-        exp_avg_out_(or_in_place(pass.exp_avg_out, pass.exp_avg)),
-        exp_avg_sq_out_(or_in_place(pass.exp_avg_sq_out, pass.exp_avg_sq)),
-        max_out_(or_in_place(pass.max_exp_avg_sq_out, pass.max_exp_avg_sq)),
         adds_decay_(pass.hyper.weight_decay != 0 && !decoupled),
         shrinks_(pass.hyper.weight_decay != 0 && decoupled),
         copy_(pass.copy),
@@ -119,12 +110,12 @@ class AdamBody {
     if (adds_decay_) g = S::fma(p, weight_decay_, g);
     if (shrinks_) p = S::rounded(S::mul(p, shrink_));
     const V m = S::fma(g, share1_, S::mul(load<S>(exp_avg_ + i, width), beta1_));
-    store<S>(exp_avg_out_ + i, m, width);
+    store<S>(exp_avg_ + i, m, width);
     V v = S::fma(S::mul(share2_, g), g, S::mul(load<S>(exp_avg_sq_ + i, width), beta2_));
-    store<S>(exp_avg_sq_out_ + i, v, width);
+    store<S>(exp_avg_sq_ + i, v, width);
     if (max_ != nullptr) {
       v = S::max(load<S>(max_ + i, width), v);
-      store<S>(max_out_ + i, v, width);
+      store<S>(max_ + i, v, width);
     }
     const V denominator = S::add(S::div(S::sqrt(v), root_correction2_), eps_);
     const V updated = S::add(p, S::div(S::mul(minus_step_, m), denominator));
@@ -135,12 +126,9 @@ class AdamBody {
  private:
   const T* param_;
   T* out_;
-  const T* exp_avg_;
-  const T* exp_avg_sq_;
-  const T* max_;
-  T* exp_avg_out_;
-  T* exp_avg_sq_out_;
-  T* max_out_;
+  T* exp_avg_;
+  T* exp_avg_sq_;
+  T* max_;
   bool adds_decay_;
   bool shrinks_;
   CopyWriter<S> copy_;
@@ -156,13 +144,24 @@ class AdamBody {
   V minus_step_;
 };
 
+/// Runs `body` over [begin, end), with or without a log of what it overwrites.
+template <typename S, typename Body>
+[[gnu::always_inline]] inline void for_each_vector_or_block(const UndoLog& undo, std::size_t begin, std::size_t end,
+                                                            const Body& body) {
+  if (undo.word == nullptr) return for_each_vector<S>(begin, end, body);
+  update_with_undo(
+      KernelLog<S>(undo), begin, end, [&](std::size_t from, std::size_t to) __attribute__((always_inline)) {
+        for_each_vector<S>(from, to, body);
+      });
+}
+
 template <template <typename> class Simd, typename T>
 void run_sgd(const SgdPass<T>& pass, std::size_t begin, std::size_t end) {
   using S = Simd<T>;
   with_reader<Simd, T>(
       pass.gradient, [&](const auto& reader) __attribute__((always_inline)) {
         const SgdBody<S, std::decay_t<decltype(reader)>> body(pass, reader);
-        for_each_vector<S>(begin, end, body);
+        for_each_vector_or_block<S>(pass.undo, begin, end, body);
       });
 }
 
@@ -172,7 +171,7 @@ void run_adam(const AdamPass<T>& pass, bool decoupled, std::size_t begin, std::s
   with_reader<Simd, T>(
       pass.gradient, [&](const auto& reader) __attribute__((always_inline)) {
         const AdamBody<S, std::decay_t<decltype(reader)>> body(pass, decoupled, reader);
-        for_each_vector<S>(begin, end, body);
+        for_each_vector_or_block<S>(pass.undo, begin, end, body);
       });
 }
 

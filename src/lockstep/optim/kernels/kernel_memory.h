@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "lockstep/optim/kernels/kernels.h"
@@ -119,6 +120,37 @@ class CopyWriter {
  private:
   std::uint16_t* out_;
   std::atomic<bool>* was_stale_;
+};
+
+/// The undo log of a pass over elements of S's type.
+template <typename S>
+class KernelLog {
+ public:
+  static constexpr std::size_t kBlock = UndoLog::kBlock;
+  using T = typename S::Element;
+
+  [[gnu::always_inline]] explicit KernelLog(const UndoLog& log) : log_(log) {}
+
+  [[gnu::always_inline]] void save(std::size_t begin, std::size_t elements, std::size_t slot) const {
+    for (std::size_t a = 0; a < log_.num_arrays; ++a) {
+      const T* const from = reinterpret_cast<const T*>(log_.arrays[a]) + begin;
+      T* const to = reinterpret_cast<T*>(log_.place(slot, a));
+      if constexpr (S::kSize == 1) {
+        std::memcpy(to, from, elements * sizeof(T));
+      } else {
+        for_each_vector<S>(
+            0, elements, [&](std::size_t i, auto width) __attribute__((always_inline)) {
+              store<S>(to + i, load<S>(from + i, width), width);
+            });
+      }
+    }
+  }
+  [[gnu::always_inline]] void mark(std::size_t begin, std::size_t elements, std::size_t slot) const {
+    log_.mark(begin, elements, slot);
+  }
+
+ private:
+  const UndoLog& log_;
 };
 
 /// Reads a GradientSource, vector by vector. kPlain: one source, read without division or factor.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lockstep/base/processor/instruction_set.h"
+#include "lockstep/optim/kernels/undo_log.h"
 
 namespace lockstep {
 
@@ -52,11 +53,11 @@ struct SgdHyperparameters {
 template <typename T>
 struct SgdPass {
   const T* param = nullptr;
-  T* param_out = nullptr;            ///< gets the new weights; may be `param`
-  T* momentum_buffer = nullptr;      ///< ignored if momentum is 0
-  T* momentum_buffer_out = nullptr;  ///< gets the new values; null: momentum_buffer
-  bool first = false;                ///< the buffer is not set yet and becomes the gradient, without dampening
-  WeightCopy copy;                   ///< only for T float
+  T* param_out = nullptr;        ///< gets the new weights; may be `param`
+  T* momentum_buffer = nullptr;  ///< ignored if momentum is 0
+  bool first = false;            ///< the buffer is not set yet and becomes the gradient, without dampening
+  UndoLog undo;                  ///< empty, unless its word is set; then param_out is param
+  WeightCopy copy;               ///< only for T float
   GradientSource gradient;
   SgdHyperparameters hyper;
 };
@@ -78,11 +79,9 @@ struct AdamPass {
   T* exp_avg = nullptr;
   T* exp_avg_sq = nullptr;
   T* max_exp_avg_sq = nullptr;  ///< not null: amsgrad
-  T* exp_avg_out = nullptr;     ///< these get the new values; null: the memory above
-  T* exp_avg_sq_out = nullptr;
-  T* max_exp_avg_sq_out = nullptr;
-  std::int64_t step = 1;  ///< number of this update, from 1
-  WeightCopy copy;        ///< only for T float
+  std::int64_t step = 1;        ///< number of this update, from 1
+  UndoLog undo;                 ///< empty, unless its word is set; then param_out is param
+  WeightCopy copy;              ///< only for T float
   GradientSource gradient;
   AdamHyperparameters hyper;
 };

@@ -41,12 +41,10 @@ struct SegmentUpdate {
   std::vector<WeightCopy> copies;
   /// With state in shared memory: the elements to update, of whichever rank. Threads may update ranges side by side.
   /// Nothing is counted until an update without a range, which changes no element, says that all of them are updated.
-  /// If new values go to other memory, all elements of the range are written there, also those that keep their values.
   struct Range {
     std::int64_t begin = 0;
     std::int64_t end = 0;
-    /// By buffer: what gets the new state, pointers to the segment's element 0; null: the state itself.
-    std::array<void*, UpdateRun::kMaxBuffers> state_out{};
+    UndoLog undo;  ///< of the segment's weights and state; the range is updated in order, by this thread
   };
   std::optional<Range> range;
 };

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -167,8 +166,7 @@ void ShardedUpdate::update_range(std::size_t index, const SegmentUpdate& update)
     throw Error("a range of a segment whose state is not shared", "update_segment",
                 "update all of this rank's elements");
   }
-  std::int64_t kept = update.range->begin;  // up to here all elements are updated or kept
-  const auto first = std::upper_bound(segment.offsets.begin(), segment.offsets.end(), kept);
+  const auto first = std::upper_bound(segment.offsets.begin(), segment.offsets.end(), update.range->begin);
   RunList runs;
   for (auto i = static_cast<std::size_t>(std::max<std::ptrdiff_t>(first - segment.offsets.begin() - 1, 0));
        i < segment.parameters.size() && segment.offsets[i] < update.range->end; ++i) {
@@ -176,11 +174,8 @@ void ShardedUpdate::update_range(std::size_t index, const SegmentUpdate& update)
     const std::int64_t begin = std::max(update.range->begin, segment.offsets[i]);
     const std::int64_t end = std::min(update.range->end, segment.offsets[i] + segment.parameters[i].numel());
     if (begin >= end) continue;
-    keep(index, update, kept, begin);
     runs.add(run_in_range(index, i, update, {begin, end}));
-    kept = end;
   }
-  keep(index, update, kept, update.range->end);
   state_.update(runs, update.gradient);
 }
 
@@ -207,26 +202,9 @@ UpdateRun ShardedUpdate::run_in_range(std::size_t index, std::size_t i, const Se
   const std::size_t offset_bytes = static_cast<std::size_t>(begin) * element_size_bytes(run.type);
   for (std::size_t b = 0; b < shared_[index].size(); ++b) {
     run.buffers[b] = static_cast<std::byte*>(shared_[index][b].data_ptr()) + offset_bytes;
-    if (update.range->state_out[b] == nullptr) continue;
-    run.buffers_out[b] = static_cast<std::byte*>(update.range->state_out[b]) + offset_bytes;
-    if (b >= needed) std::memcpy(run.buffers_out[b], run.buffers[b], run.numel * element_size_bytes(run.type));
   }
+  if (update.range->undo.word != nullptr) run.undo = update.range->undo.from(static_cast<std::size_t>(begin));
   return run;
-}
-
-// Elements [begin, end) of the segment keep their values, in the memory that gets those of the others.
-void ShardedUpdate::keep(std::size_t index, const SegmentUpdate& update, std::int64_t begin, std::int64_t end) const {
-  if (begin >= end || update.weights == update.weights_out) return;
-  const std::size_t element_bytes = segments_[index].parameters.front().element_size();
-  const auto copy = [&](void* out, const void* in) {
-    const auto offset = static_cast<std::size_t>(begin) * element_bytes;
-    std::memcpy(static_cast<std::byte*>(out) + offset, static_cast<const std::byte*>(in) + offset,
-                static_cast<std::size_t>(end - begin) * element_bytes);
-  };
-  copy(update.weights_out, update.weights);
-  for (std::size_t b = 0; b < shared_[index].size(); ++b) {
-    if (update.range->state_out[b] != nullptr) copy(update.range->state_out[b], shared_[index][b].data_ptr());
-  }
 }
 
 // All elements of the segment are updated.

@@ -34,7 +34,6 @@ class ShardedUpdate {
   void update_range(std::size_t index, const SegmentUpdate& update) const;
   UpdateRun run_in_range(std::size_t index, std::size_t parameter, const SegmentUpdate& update,
                          std::pair<std::int64_t, std::int64_t> part) const;
-  void keep(std::size_t index, const SegmentUpdate& update, std::int64_t begin, std::int64_t end) const;
   void count(std::size_t index, const SegmentUpdate& update);
 
   OptimizerState& state_;

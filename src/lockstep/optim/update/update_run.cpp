@@ -21,7 +21,7 @@ bool continues(const UpdateRun& a, const UpdateRun& b) {
     return first == nullptr ? second == nullptr : first + bytes == second;
   };
   for (std::size_t i = 0; i < UpdateRun::kMaxBuffers; ++i) {
-    if (!touch(a.buffers[i], b.buffers[i]) || !touch(a.buffers_out[i], b.buffers_out[i])) return false;
+    if (!touch(a.buffers[i], b.buffers[i])) return false;
   }
   const std::size_t gradient_bytes = a.numel * element_size_bytes(a.gradient_type);
   for (std::size_t k = 0; k < a.sources.size(); ++k) {
@@ -42,6 +42,10 @@ void RunList::add(const UpdateRun& run) {
 }
 
 void RunList::execute(const Update& update) const {
+  if (!runs_.empty() && runs_.front().undo.word != nullptr) {
+    for (const UpdateRun& run : runs_) update(run, 0, run.numel);
+    return;
+  }
   std::vector<std::size_t> starts;  // first element of each run, counted over all runs
   std::size_t total = 0;
   for (const UpdateRun& run : runs_) {

@@ -24,11 +24,11 @@ struct UpdateRun {
   ElementType type = ElementType::Float;  ///< type of weights and buffers
   const std::byte* param = nullptr;
   std::byte* param_out = nullptr;
-  std::array<std::byte*, kMaxBuffers> buffers{};      ///< unused ones are null
-  std::array<std::byte*, kMaxBuffers> buffers_out{};  ///< get the new state; null: the buffers
+  std::array<std::byte*, kMaxBuffers> buffers{};  ///< unused ones are null
   ElementType gradient_type = ElementType::Float;
   c10::SmallVector<void*, 4> sources;
   WeightCopy copy;  ///< from the run's first element on
+  UndoLog undo;     ///< likewise
 };
 
 /// The runs of one step.
@@ -38,7 +38,7 @@ class RunList {
   /// stay apart: their copies have an order of their own.
   void add(const UpdateRun& run);
   /// Calls `update(run, begin, end)` so that every element of every run is in exactly one range, on LibTorch's intra-op
-  /// threads.
+  /// threads. Runs with an undo log are executed by this thread alone, one after the other.
   using Update = std::function<void(const UpdateRun& run, std::size_t begin, std::size_t end)>;
   void execute(const Update& update) const;
   std::size_t size() const { return runs_.size(); }

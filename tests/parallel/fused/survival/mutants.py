@@ -15,6 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from mutant_build import Look, Mutant, look_for, parse_flags  # noqa: E402
 
 PROTOCOL = "src/lockstep/comm/shm/protocols/update_protocol.h"
+LANE = "src/lockstep/optim/update/update_lane.h"
+BLOCKS = "src/lockstep/optim/kernels/undo_blocks.h"
+KERNELS = ["src/lockstep/optim/kernels/kernels_" + name + ".cpp" for name in ("scalar", "avx2", "avx512")]
 RECOVERY = "src/lockstep/parallel/fused/recovery/"
 JOURNAL, UPDATE, MEMORY, MAP, MEETING = (RECOVERY + name for name in (
     "update_journal.cpp", "recoverable_update.cpp", "lasting_memory.cpp", "job_memory_map.cpp", "update_meeting.cpp"))
@@ -22,17 +25,19 @@ FUSED = "src/lockstep/parallel/fused/fused_update_recovery.cpp"
 TRAINING = "src/lockstep/train/survival/training_memory.cpp"
 SESSION = "src/lockstep/train/survival/training_session_memory.cpp"
 
+# (what is wrong then, file, what stands there, what stands there instead)
 OF_LANES = [
-    ("a lane continues where another update was", "if (seen >> kPlaceBits == number) {", "if (seen != 0) {"),
-    ("a lane begins at its first chunk again", "done = (seen & kPlaceMask) / 2;", "done = 0;"),
-    ("a draft that is complete is made again", "if (seen % 2 != 0) publish(number, done++, chunks);", ""),
-    ("a draft is not marked", "      set(number, done, true);\n", ""),
-    ("a draft is marked before it is complete", "      chunks.draft(done);\n      set(number, done, true);",
-     "      set(number, done, true);\n      chunks.draft(done);"),
-    ("a chunk is marked before it is copied", "    chunks.publish(k);\n    set(number, k + 1, false);",
-     "    set(number, k + 1, false);\n    chunks.publish(k);"),
-    ("a lane is done once its last draft is", "(number << kPlaceBits) | (2 * until))",
-     "(number << kPlaceBits) | (2 * until - 1))"),
+    ("a lane continues where another update was", LANE, "    if (!seen.is_of(number)) return 0;\n", ""),
+    ("a lane begins at its first block again", LANE, "return seen.position;", "return 0;"),
+    ("a block that was under way is not taken back", LANE, "    if (seen.elements > 0) restore(seen);\n", ""),
+    ("a lane is done once its last block is under way", LANE, "seen.position >= until",
+     "seen.position + seen.elements >= until"),
+    ("a block is marked before its old values are kept", BLOCKS,
+     "    log.save(at, elements, slot);\n    log.mark(at, elements, slot);",
+     "    log.mark(at, elements, slot);\n    log.save(at, elements, slot);"),
+    ("a block is not marked", BLOCKS, "    log.mark(at, elements, slot);\n", ""),
+    ("all blocks have one slot", BLOCKS, "slot = 1 - slot", "slot = 0"),
+    ("the last block of a pass stays marked", BLOCKS, "  log.mark(end, 0, 0);\n", ""),
 ]
 OF_NOTES = [
     ("a note counts before it is written", "    write();\n    memory_.store(notes_.word(memory_.rank()), number);",
@@ -45,7 +50,6 @@ OF_NOTES = [
     ("a new journal counts before all have cleared it", "    journal_.clear();\n    meet();", "    journal_.clear();"),
     ("a new journal never counts", "static_cast<std::uint64_t>(memory_.world_size()));", "0);"),
 ]
-# (what is wrong then, file, what stands there, what stands there instead)
 OF_UPDATES = [
     ("a new journal has old notes", JOURNAL, "  store(word(rank_), 0);\n", ""),
     ("a new journal has old lanes", JOURNAL, "store(lane_word(rank_, lane), 0);", ";"),
@@ -138,7 +142,9 @@ def mutants():
     with_the_header = Look("parallel_test", deadly, with_header([JOURNAL, UPDATE]))
     in_trainings = Look("train_test", ["--gtest_filter=InJobMemory*", "--gtest_fail_fast"])
     all_die = Look("e2e_launcher_test", ["--gtest_filter=JobMemory*", "--gtest_fail_fast"], starts="trainer_rank")
-    found = [Mutant(what, PROTOCOL, old, new, [models, with_the_header]) for what, old, new in OF_LANES + OF_NOTES]
+    in_kernels = Look("optim_test", ["--gtest_filter=UndoLog*"], with_header(KERNELS))
+    found = [Mutant(*row, [models, with_the_header if row[1] == LANE else in_kernels]) for row in OF_LANES]
+    found += [Mutant(what, PROTOCOL, old, new, [models, with_the_header]) for what, old, new in OF_NOTES]
     found += [Mutant(*row, [in_updates, all_die]) for row in OF_UPDATES]
     return found + [Mutant(*row, [in_trainings, all_die]) for row in OF_TRAININGS]
 

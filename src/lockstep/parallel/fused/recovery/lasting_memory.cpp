@@ -97,7 +97,7 @@ LastingMemory::LastingMemory(std::shared_ptr<JobMemoryMap> job, Shape shape, con
     slot_bytes_ += room_bytes(b) + in_whole(tail_bytes, page);
   }
   journal_offset_ = end;
-  block_bytes_ = lanes_.note_bytes + static_cast<std::size_t>(lanes_.count) * (shm::kLineBytes + lanes_.draft_bytes);
+  block_bytes_ = lanes_.note_bytes + static_cast<std::size_t>(lanes_.count) * (shm::kLineBytes + lanes_.undo_bytes);
   slots_offset_ = in_whole(end + block_bytes_ * static_cast<std::size_t>(shape_.most_ranks), page);
   slots_.resize(static_cast<std::size_t>(shape_.most_ranks));
   job_->grow(slots_offset_);

@@ -43,7 +43,7 @@ class LastingMemory {
   struct Lanes {
     int count = 1;  ///< of each rank; what is there already counts
     std::size_t note_bytes = 0;
-    std::size_t draft_bytes = 0;
+    std::size_t undo_bytes = 0;
   };
   /// Maps it on all ranks. Collective. @param is_there  weights and state are there, on this host, and are kept;
   /// otherwise what is there is given up. @param earlier  as this rank has had it mapped; null: it has not

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -17,20 +16,13 @@
 namespace lockstep {
 namespace {
 
-// A chunk of weights, state and gradients, and its draft, are in the cache when the draft is copied.
-constexpr std::int64_t kChunkElements = 4096;
+// Lanes begin at multiples of this, so that none has a few elements more than another.
+constexpr std::int64_t kLaneStep = 4096;
 
-// From one buffer of a draft to the next. A processor takes a load for dependent on a store whose address has the same
-// low bits, so the buffers begin at different places of a page, and not at those of the chunks.
-std::size_t draft_stride_bytes(std::size_t element_bytes) {
-  constexpr std::size_t kApart = 832;
-  return static_cast<std::size_t>(kChunkElements) * element_bytes + kApart;
-}
-
-std::size_t draft_bytes(const std::vector<FusedBucket>& buckets) {
+std::size_t undo_bytes(const std::vector<FusedBucket>& buckets) {
   std::size_t largest = 0;
   for (const FusedBucket& bucket : buckets) largest = std::max<std::size_t>(largest, bucket.gradients.element_size());
-  return UpdateJournal::draft_bytes((1 + UpdateRun::kMaxBuffers) * draft_stride_bytes(largest));
+  return UpdateJournal::undo_bytes(UndoLog::slots_bytes(largest));
 }
 
 // As many as threads of the rank that has most of them.
@@ -42,43 +34,9 @@ int agreed_lanes(Communicator& communicator) {
 
 }  // namespace
 
-// What a lane does with its chunks: `shm::UpdateLane` says when. The draft has the weights and then each buffer.
-struct RecoverableUpdate::LaneChunks {
-  RecoverableUpdate& all;
-  const Lane& lane;
-  std::byte* memory;      // of the draft
-  SegmentUpdate& update;  // of the bucket whose chunks are drafted
-
-  void draft(std::uint64_t k) const {
-    const Chunk& chunk = lane.chunks[k];
-    const auto element_bytes = static_cast<std::int64_t>(all.parts_.buckets[chunk.bucket].weights.element_size());
-    // Pointers refer to the bucket's element 0.
-    auto at = reinterpret_cast<std::uintptr_t>(memory) - static_cast<std::uintptr_t>(chunk.begin * element_bytes);
-    update.weights_out = reinterpret_cast<void*>(at);
-    update.range = {chunk.begin, chunk.end, {}};
-    for (std::size_t b = 0; b < all.parts_.state.buffers(chunk.bucket).size(); ++b) {
-      at += draft_stride_bytes(static_cast<std::size_t>(element_bytes));
-      update.range->state_out[b] = reinterpret_cast<void*>(at);
-    }
-    all.parts_.optimizer.update_segment(chunk.bucket, update);
-  }
-  void publish(std::uint64_t k) const {
-    const Chunk& chunk = lane.chunks[k];
-    const std::byte* from = memory;
-    const auto copy = [&](const at::Tensor& to) {
-      const std::size_t element_bytes = to.element_size();
-      std::memcpy(static_cast<std::byte*>(to.data_ptr()) + static_cast<std::size_t>(chunk.begin) * element_bytes, from,
-                  static_cast<std::size_t>(chunk.end - chunk.begin) * element_bytes);
-      from += draft_stride_bytes(element_bytes);
-    };
-    copy(all.parts_.buckets[chunk.bucket].weights);
-    for (const at::Tensor& buffer : all.parts_.state.buffers(chunk.bucket)) copy(buffer);
-  }
-};
-
 LastingMemory::Lanes RecoverableUpdate::lanes_for(const std::vector<FusedBucket>& buckets, std::size_t parameters,
                                                   Communicator& communicator) {
-  return {agreed_lanes(communicator), UpdateJournal::note_bytes(parameters), draft_bytes(buckets)};
+  return {agreed_lanes(communicator), UpdateJournal::note_bytes(parameters), undo_bytes(buckets)};
 }
 
 RecoverableUpdate::RecoverableUpdate(const Parts& parts, std::shared_ptr<LastingMemory> memory,
@@ -110,15 +68,15 @@ Region RecoverableUpdate::part_of(std::size_t bucket, int place, int ranks) cons
 
 RecoverableUpdate::Lane RecoverableUpdate::cut_lane(int place, int lane, int ranks) const {
   Lane result;
+  std::uint64_t first = 0;
   for (std::size_t b = 0; b < parts_.buckets.size(); ++b) {
     const Region part = part_of(b, place, ranks);
-    const std::int64_t chunks = (part.end - part.begin + kChunkElements - 1) / kChunkElements;
-    const std::int64_t last = chunks * (lane + 1) / memory_->lanes();
-    for (std::int64_t k = chunks * lane / memory_->lanes(); k < last; ++k) {
-      const std::int64_t begin = part.begin + k * kChunkElements;
-      result.chunks.push_back({b, begin, std::min(begin + kChunkElements, part.end)});
-    }
-    result.until.push_back(result.chunks.size());
+    const std::int64_t steps = (part.end - part.begin + kLaneStep - 1) / kLaneStep;
+    const auto cut = [&](std::int64_t before) {
+      return std::min(part.begin + steps * before / memory_->lanes() * kLaneStep, part.end);
+    };
+    result.push_back({cut(lane), cut(lane + 1), first});
+    first = result.back().until();
   }
   return result;
 }
@@ -138,10 +96,36 @@ void RecoverableUpdate::begin(Communicator& communicator) {
   crew_.journal.begin(communicator);
 }
 
+// The log of a bucket's weights and state. Pointers refer to the bucket's element 0.
+UndoLog RecoverableUpdate::undo_of(Crew& crew, int place, int lane, std::size_t bucket) const {
+  const Piece& piece = crew.lanes[static_cast<std::size_t>(place)][static_cast<std::size_t>(lane)][bucket];
+  UndoLog log = crew.journal.undo(place, lane, number_ + 1);
+  const at::Tensor& weights = parts_.buckets[bucket].weights;
+  log.element_bytes = weights.element_size();
+  log.arrays[log.num_arrays++] = static_cast<std::byte*>(weights.data_ptr());
+  for (const at::Tensor& buffer : parts_.state.buffers(bucket)) {
+    log.arrays[log.num_arrays++] = static_cast<std::byte*>(buffer.data_ptr());
+  }
+  log.position = piece.first - static_cast<std::uint64_t>(piece.begin);
+  return log;
+}
+
+// Does what is left of a bucket's piece, and takes back first what was under way.
 void RecoverableUpdate::run_lane(Crew& crew, int place, int lane, std::size_t bucket, SegmentUpdate update) {
-  const Lane& chunks = crew.lanes[static_cast<std::size_t>(place)][static_cast<std::size_t>(lane)];
-  crew.journal.run(place, lane, number_ + 1, chunks.until[bucket],
-                   LaneChunks{*this, chunks, crew.journal.draft(place, lane), update});
+  const Lane& pieces = crew.lanes[static_cast<std::size_t>(place)][static_cast<std::size_t>(lane)];
+  UpdateLane<UpdateJournal> progress = crew.journal.lane(place, lane);
+  const std::uint64_t done = progress.resume(number_ + 1, [&](const UndoMark& mark) {
+    std::size_t torn = 0;
+    while (pieces[torn].until() <= mark.position) ++torn;
+    const UndoLog log = undo_of(crew, place, lane, torn);
+    log.restore(mark.position - log.position, mark.elements, mark.slot);
+  });
+  const Piece& piece = pieces[bucket];
+  if (done >= piece.until()) return;
+  const auto begin = piece.begin + static_cast<std::int64_t>(done - piece.first);
+  update.range = {begin, piece.end, undo_of(crew, place, lane, bucket)};
+  parts_.optimizer.update_segment(bucket, update);
+  progress.finish(number_ + 1, piece.until());
 }
 
 void RecoverableUpdate::update_own(std::size_t bucket, const SegmentUpdate& update) {
@@ -199,8 +183,8 @@ void RecoverableUpdate::finish_rank(Crew& crew, int place, const UpdateNote& not
 bool RecoverableUpdate::is_done(Crew& crew, int place, std::size_t bucket) const {
   const std::vector<Lane>& lanes = crew.lanes[static_cast<std::size_t>(place)];
   for (int lane = 0; lane < memory_->lanes(); ++lane) {
-    const std::uint64_t until = lanes[static_cast<std::size_t>(lane)].until[bucket];
-    if (!crew.journal.is_done(place, lane, number_ + 1, until)) return false;
+    const std::uint64_t until = lanes[static_cast<std::size_t>(lane)][bucket].until();
+    if (!crew.journal.lane(place, lane).is_done(number_ + 1, until)) return false;
   }
   return true;
 }

@@ -20,9 +20,8 @@ namespace lockstep {
 /// that come after all of them: weights, state, sums of gradients and journal are there for all. Each host makes the
 /// whole update.
 ///
-/// The ranks of a host share out the buckets. A rank's parts are cut into chunks, and its chunks into lanes, one for
-/// each thread that updates. The rules are those of shm::UpdateLane and shm::UpdateDecision; those between hosts are
-/// meet_after_loss's.
+/// The ranks of a host share out the buckets. A rank's parts are cut into lanes, one for each thread that updates. The
+/// rules are those of UpdateLane and shm::UpdateDecision; those between hosts are meet_after_loss's.
 class RecoverableUpdate {
  public:
   struct Parts {
@@ -58,26 +57,26 @@ class RecoverableUpdate {
   void finish(const Communicator& survivors);
 
  private:
-  struct Chunk {
-    std::size_t bucket = 0;
+  // What a lane has of one bucket. A lane's pieces lie one behind the other.
+  struct Piece {
     std::int64_t begin = 0;
     std::int64_t end = 0;
+    std::uint64_t first = 0;  // place of its first element in the lane
+
+    std::uint64_t until() const { return first + static_cast<std::uint64_t>(end - begin); }
   };
-  struct Lane {
-    std::vector<Chunk> chunks;
-    std::vector<std::uint64_t> until;  // by bucket: chunks of it and of those before it
-  };
+  using Lane = std::vector<Piece>;  // by bucket
   /// The ranks of one group on this host. They are counted by their places there.
   struct Crew {
     UpdateJournal journal;
     std::vector<std::vector<Lane>> lanes;  // by place
   };
-  struct LaneChunks;
 
   Crew crew_of(int place, int ranks) const;
   Region part_of(std::size_t bucket, int place, int ranks) const;
   Lane cut_lane(int place, int lane, int ranks) const;
   void run_lane(Crew& crew, int place, int lane, std::size_t bucket, SegmentUpdate update);
+  UndoLog undo_of(Crew& crew, int place, int lane, std::size_t bucket) const;
   bool is_done(Crew& crew, int place, std::size_t bucket) const;
   void finish_rank(Crew& crew, int place, const UpdateNote& note);
   void finish_bucket(Crew& crew, int place, std::size_t bucket, const UpdateNote& note);

@@ -16,16 +16,16 @@ std::size_t in_whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLi
 std::size_t UpdateJournal::note_bytes(std::size_t parameters) {
   return kLine + in_whole_lines(kNumbersBytes + parameters);
 }
-std::size_t UpdateJournal::draft_bytes(std::size_t bytes) { return in_whole_lines(bytes); }
+std::size_t UpdateJournal::undo_bytes(std::size_t slots_bytes) { return in_whole_lines(slots_bytes); }
 
-// A rank's block: its note, a line with its word and then its content; a line for each lane; the drafts.
+// A rank's block: its note, a line with its word and then its content; a line for each lane; the undo logs.
 UpdateJournal::UpdateJournal(std::shared_ptr<LastingMemory> memory, int rank, int world_size)
     : memory_(std::move(memory)),
       rank_(rank),
       world_size_(world_size),
       parameters_(memory_->shape().parameters),
       note_bytes_(note_bytes(parameters_)),
-      draft_bytes_((memory_->journal_block_bytes() - note_bytes_) / static_cast<std::size_t>(lanes()) - kLine) {}
+      undo_bytes_((memory_->journal_block_bytes() - note_bytes_) / static_cast<std::size_t>(lanes()) - kLine) {}
 
 void UpdateJournal::begin(Communicator& communicator) {
   bool has_pages = false;
@@ -53,9 +53,13 @@ shm::Word& UpdateJournal::lane_word(int rank, int lane) {
   return *reinterpret_cast<shm::Word*>(block(rank) + note_bytes_ + static_cast<std::size_t>(lane) * kLine);
 }
 
-std::byte* UpdateJournal::draft(int rank, int lane) {
-  return block(rank) + note_bytes_ + static_cast<std::size_t>(lanes()) * kLine +
-         static_cast<std::size_t>(lane) * draft_bytes_;
+UndoLog UpdateJournal::undo(int rank, int lane, std::uint64_t number) {
+  UndoLog log;
+  log.slots = block(rank) + note_bytes_ + static_cast<std::size_t>(lanes()) * kLine +
+              static_cast<std::size_t>(lane) * undo_bytes_;
+  log.word = &lane_word(rank, lane);
+  log.number = number;
+  return log;
 }
 
 void UpdateJournal::decide(std::uint64_t number, const UpdateNote& note) {

@@ -9,6 +9,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shm/protocols/update_protocol.h"
+#include "lockstep/optim/update/update_lane.h"
 #include "lockstep/parallel/fused/recovery/lasting_memory.h"
 
 namespace lockstep {
@@ -20,7 +21,7 @@ struct UpdateNote {
   std::vector<std::uint8_t> contributed;  ///< by parameter: some rank has a gradient
 };
 
-/// The memory of `shm::UpdateLane` and `shm::UpdateDecision`: notes, lanes and drafts of a group's ranks of one host,
+/// The memory of `UpdateLane` and `shm::UpdateDecision`: notes, lanes and undo logs of a group's ranks of one host,
 /// which outlive them. A rank's number is here its place among them.
 class UpdateJournal {
  public:
@@ -28,7 +29,7 @@ class UpdateJournal {
   /// journal is only read
   UpdateJournal(std::shared_ptr<LastingMemory> memory, int rank, int world_size);
   static std::size_t note_bytes(std::size_t parameters);
-  static std::size_t draft_bytes(std::size_t bytes);
+  static std::size_t undo_bytes(std::size_t slots_bytes);
 
   /// Begins a new one, in place of another group's, whose updates are all finished. Collective over all hosts' ranks.
   /// @throws Error  on every rank, if memory is short
@@ -40,18 +41,9 @@ class UpdateJournal {
   /// What some rank has noted of the update; nothing if it is not decided. Valid when all ranks have ended or left the
   /// update.
   std::optional<UpdateNote> decision(std::uint64_t number);
-  std::byte* draft(int rank, int lane);
-
-  /// Does what is left of the lane: see shm::UpdateLane.
-  template <class Chunks>
-  void run(int rank, int lane, std::uint64_t number, std::uint64_t until, const Chunks& chunks) {
-    shm::UpdateLane<UpdateJournal>(*this, lane_word(rank, lane)).run(number, until, chunks);
-  }
-
-  /// Whether chunks [0, until) of the lane are new.
-  bool is_done(int rank, int lane, std::uint64_t number, std::uint64_t until) {
-    return shm::UpdateLane<UpdateJournal>(*this, lane_word(rank, lane)).is_done(number, until);
-  }
+  UpdateLane<UpdateJournal> lane(int rank, int lane) { return {*this, lane_word(rank, lane)}; }
+  /// The lane's undo log, without arrays.
+  UndoLog undo(int rank, int lane, std::uint64_t number);
 
   // The protocols' access to memory. A kill comes between two instructions, and others look when the process has ended:
   // what counts is the order in which this thread executes its accesses, also the plain ones around a store.
@@ -76,7 +68,7 @@ class UpdateJournal {
   int world_size_;
   std::size_t parameters_;
   std::size_t note_bytes_;
-  std::size_t draft_bytes_;
+  std::size_t undo_bytes_;
 };
 
 }  // namespace lockstep
