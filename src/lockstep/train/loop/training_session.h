@@ -52,7 +52,8 @@ class TrainingSession {
   void begin_epoch();
   void end_epoch();
   StageView view() const;
-  std::vector<at::Tensor> copies_of_buffers() const;
+  const std::vector<at::Tensor>& buffers();
+  std::vector<at::Tensor> copies_of_buffers();
   void restore_buffers();
   void log_training_loss();
   void load_best();
@@ -138,6 +139,7 @@ class TrainingSession {
   // As they were when the stage began.
   std::int64_t epoch_before_ = 0;
   std::int64_t micro_batch_before_ = 0;
+  std::optional<std::vector<at::Tensor>> buffers_;  // of the model, once somebody has asked
   std::vector<at::Tensor> buffers_before_;
   std::optional<std::uint64_t> digest_of_untrained_;
   TrainerControl control_before_;

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/survival.h"
 
@@ -55,17 +56,22 @@ void TrainingSession::begin_stage() {
   keep_place();
 }
 
-std::vector<at::Tensor> TrainingSession::copies_of_buffers() const {
+// Modules keep the tensors that they have registered: they are looked up once, not in each update.
+const std::vector<at::Tensor>& TrainingSession::buffers() {
+  if (!buffers_) buffers_ = tensors_of(model_->tensors().buffers());
+  return *buffers_;
+}
+
+std::vector<at::Tensor> TrainingSession::copies_of_buffers() {
   std::vector<at::Tensor> copies;
-  for (const NamedTensor& buffer : model_->tensors().buffers()) copies.push_back(buffer.tensor.detach().clone());
+  for (const at::Tensor& buffer : buffers()) copies.push_back(buffer.detach().clone());
   return copies;
 }
 
 void TrainingSession::restore_buffers() {
   if (stage_ != Stage::Update) return;
   const at::NoGradGuard no_grad;
-  const std::vector<NamedTensor> buffers = model_->tensors().buffers();
-  for (std::size_t i = 0; i < buffers_before_.size(); ++i) buffers[i].tensor.copy_(buffers_before_[i]);
+  for (std::size_t i = 0; i < buffers_before_.size(); ++i) buffers()[i].copy_(buffers_before_[i]);
 }
 
 void TrainingSession::run_stage() {

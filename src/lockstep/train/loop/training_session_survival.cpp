@@ -202,7 +202,7 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
   } else if (ranks.has_new) {
     tensors = untrained();
   }
-  for (const at::Tensor& buffer : tensors_of(model_->tensors().buffers())) tensors.push_back(buffer);
+  for (const at::Tensor& buffer : buffers()) tensors.push_back(buffer);
   {
     const at::NoGradGuard no_grad;
     broadcast_coalesced(group, tensors, standing.source);

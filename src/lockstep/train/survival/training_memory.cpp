@@ -30,7 +30,8 @@ std::map<std::string, double> exact_values(const nlohmann::json& json) {
   return values;
 }
 
-// A record's text: the place as a line of JSON, and a line for each entry of the history.
+// A record's text: what the memory itself looks at, as a line of JSON; the place's text, a line; and a line for each
+// entry of the history.
 nlohmann::json first_line(const std::string& text) {
   return nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
 }
@@ -64,14 +65,12 @@ void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& histo
   }
   nlohmann::json options = nlohmann::json::array();
   for (const auto& group : place.options) options.push_back(exact_json(group));
-  const nlohmann::json json{{"purpose", purpose_},
-                            {"text", place.text},
-                            {"position", place.position},
-                            {"options", options},
-                            {"untrained", place.untrained}};
+  const nlohmann::json json{
+      {"purpose", purpose_}, {"position", place.position}, {"options", options}, {"untrained", place.untrained}};
   const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   try {
-    if (!job_->begin_update(updates(), {line + history_text_, place.buffers})) return give_up(kTooLarge);
+    if (!job_->begin_update(updates(), {line + '\n' + place.text + history_text_, place.buffers}))
+      return give_up(kTooLarge);
   } catch (const Error& error) {
     return give_up(error.happened());
   }
@@ -114,11 +113,13 @@ TrainingMemory::Place TrainingMemory::place() const {
   const auto record = job_->begun(place.updates);
   const std::string& text = record.value().text;
   const nlohmann::json json = first_line(text);
-  place.text = json.at("text");
   place.position = json.at("position");
   place.untrained = json.at("untrained");
   for (const nlohmann::json& group : json.at("options")) place.options.push_back(exact_values(group));
-  for (std::size_t end = text.find('\n'); end != std::string::npos;) {
+  const std::size_t second = text.find('\n') + 1;
+  std::size_t end = text.find('\n', second);
+  place.text = text.substr(second, end - second);
+  while (end != std::string::npos) {
     const std::size_t begin = end + 1;
     end = text.find('\n', begin);
     const nlohmann::json entry = nlohmann::json::parse(text.substr(begin, end - begin));

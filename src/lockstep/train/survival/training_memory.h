@@ -29,7 +29,7 @@ class TrainingMemory {
 
   /// The training before an update.
   struct Place {
-    std::string text;           ///< as a rank passes it on to others, without the history of its log
+    std::string text;           ///< one line, as a rank passes it on to others, without the history of its log
     std::int64_t position = 0;  ///< see Survival
     std::vector<std::map<std::string, double>> options;  ///< of the optimizer's groups
     std::vector<LogEntry> history;
