@@ -1,6 +1,7 @@
 // A rank of a small training in lockstep::elastic_loop, on four virtual shards.
-//   elastic_rank [fuse|twice] STEPS [RANK STEP PLACE]...
-// With fuse its updates are fused; with twice it asks for a second loop, which elastic_loop refuses.
+//   elastic_rank [fuse|accelerate|twice] STEPS [RANK STEP PLACE]...
+// With fuse its updates are fused; with accelerate they are those of an Accelerator; with twice it asks for a second
+// loop, which elastic_loop refuses.
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
 // (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it has updated). If
 // PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP on; if it is slow,
@@ -20,10 +21,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "lockstep/comm/process_group.h"
@@ -31,6 +34,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/elastic_loop.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/support/memory/die_at_first_write.h"
 
 namespace {
@@ -98,6 +102,77 @@ struct Net : torch::nn::Module {
   lockstep::Mlp mlp{nullptr};
 };
 
+// The steps of one group. A wrapper is `forward`, what runs the shards of an update, `backward`, and the optimizer's
+// step.
+struct Wrapper {
+  std::function<at::Tensor(const at::Tensor&)> forward;
+  std::function<void(std::int64_t step, const std::function<void(std::int64_t shard)>& body)> run_shards;
+  std::function<void(const at::Tensor& loss)> backward;
+  std::function<void()> step;
+  std::int64_t last_shard = 0;  // of this rank
+};
+
+void make_steps(lockstep::ElasticSteps& now, const Wrapper& wrapper, const at::Tensor& first_weight,
+                std::int64_t& made) {
+  while (now.next()) {
+    const std::int64_t step = now.step();
+    maybe_say(step);
+    maybe_wait(step, now.group()->world_size());
+    maybe_die(step, "start");
+    wrapper.run_shards(step, [&](std::int64_t shard) {
+      if (shard == wrapper.last_shard) maybe_die(step, "shard");
+      const at::Tensor numbers = torch::arange(step * 4 + shard, step * 4 + shard + 16).fmod(7).view({2, 8});
+      const at::Tensor labels = torch::tensor({(step + shard) % 3, (step * shard) % 3}, torch::kLong);
+      wrapper.backward(torch::nn::functional::cross_entropy(wrapper.forward(numbers.to(torch::kFloat)), labels));
+    });
+    maybe_die(step, "gradients");
+    if (dies_at(step, "writing")) lockstep::die_at_first_write(first_weight);
+    wrapper.step();
+    ++made;
+    maybe_die(step, "update");
+  }
+}
+
+lockstep::DistributedDataParallelOptions on_shards(const lockstep::ElasticSteps& now) {
+  lockstep::DistributedDataParallelOptions options;
+  options.process_group = now.group();
+  options.virtual_shards = 4;
+  return options;
+}
+
+void make_steps_of_accelerator(lockstep::ElasticSteps& now, const std::shared_ptr<Net>& model,
+                               lockstep::Adam& optimizer, std::int64_t& made) {
+  lockstep::AcceleratorOptions options;
+  options.cpu = true;
+  options.ddp = on_shards(now);
+  lockstep::Accelerator accelerator(options);
+  auto prepared = accelerator.prepare(model, optimizer);
+  auto& net = std::get<0>(prepared);
+  auto& steps = std::get<1>(prepared);
+  const Wrapper wrapper{[&](const at::Tensor& x) { return net(x); },
+                        [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
+                          accelerator.run_shards(net, static_cast<std::uint64_t>(step), body);
+                        },
+                        [&](const at::Tensor& loss) { accelerator.backward(loss); }, [&] { steps.step(); },
+                        net.ddp().shards().end - 1};
+  make_steps(now, wrapper, model->parameters().front(), made);
+}
+
+void make_steps_of_ddp(lockstep::ElasticSteps& now, const std::shared_ptr<Net>& model, lockstep::Adam& optimizer,
+                       bool fuses, std::int64_t& made) {
+  lockstep::DistributedDataParallel ddp(model, on_shards(now));
+  if (fuses && ddp.fuse(optimizer) != lockstep::FuseMode::SharedWeights) {
+    throw std::runtime_error("not fused: " + ddp.fuse_reason());
+  }
+  const Wrapper wrapper{[&](const at::Tensor& x) { return ddp(x); },
+                        [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
+                          ddp.run_shards(static_cast<std::uint64_t>(step), body);
+                        },
+                        [](const at::Tensor& loss) { loss.backward(); }, [&] { optimizer.step(); },
+                        ddp.shards().end - 1};
+  make_steps(now, wrapper, model->parameters().front(), made);
+}
+
 int run(std::int64_t steps, const std::string& how) {
   torch::manual_seed(1);
   const auto model = std::make_shared<Net>();
@@ -115,30 +190,8 @@ int run(std::int64_t steps, const std::string& how) {
     most_ranks = std::max(most_ranks, now.group()->world_size());
     least_ranks = std::min(least_ranks, now.group()->world_size());
     last_rank = now.group()->rank();
-    lockstep::DistributedDataParallelOptions options;
-    options.process_group = now.group();
-    options.virtual_shards = 4;
-    lockstep::DistributedDataParallel ddp(model, options);
-    if (how == "fuse" && ddp.fuse(optimizer) != lockstep::FuseMode::SharedWeights) {
-      throw std::runtime_error("not fused: " + ddp.fuse_reason());
-    }
-    while (now.next()) {
-      const std::int64_t step = now.step();
-      maybe_say(step);
-      maybe_wait(step, now.group()->world_size());
-      maybe_die(step, "start");
-      ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
-        if (shard + 1 == ddp.shards().end) maybe_die(step, "shard");
-        const at::Tensor numbers = torch::arange(step * 4 + shard, step * 4 + shard + 16).fmod(7).view({2, 8});
-        const at::Tensor labels = torch::tensor({(step + shard) % 3, (step * shard) % 3}, torch::kLong);
-        torch::nn::functional::cross_entropy(ddp(numbers.to(torch::kFloat)), labels).backward();
-      });
-      maybe_die(step, "gradients");
-      if (dies_at(step, "writing")) lockstep::die_at_first_write(model->parameters().front());
-      optimizer.step();
-      ++made;
-      maybe_die(step, "update");
-    }
+    if (how == "accelerate") return make_steps_of_accelerator(now, model, optimizer, made);
+    make_steps_of_ddp(now, model, optimizer, how == "fuse", made);
   });
   if (how == "twice") lockstep::elastic_loop(steps, state, [](lockstep::ElasticSteps&) {});
   if (made != steps) throw std::runtime_error("made " + std::to_string(made) + " updates");

@@ -61,6 +61,7 @@ class ElasticSteps {
 /// steps get the state of one that has done the most; and the body is called again. So it builds on the group all that
 /// belongs to a group, changes the state only after the last exchange of a step, and lets the errors of exchanges pass.
 /// The body may fuse the only optimizer, over virtual shards; then nothing is exchanged between its step and `next`.
+/// An Accelerator made in the body for its group serves as well as the wrapper.
 /// With virtual shards no sample is lost, and the bits are those of the undisturbed loop. See
 /// docs/reference/survival.md.
 ///

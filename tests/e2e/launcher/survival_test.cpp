@@ -6,13 +6,14 @@
 namespace lockstep {
 namespace {
 
-Words elastic_rank(const std::string& steps, bool fuse) {
-  if (!fuse) return {kBin + "/elastic_rank", steps};
-  return {kBin + "/elastic_rank", "fuse", steps};
+// @param how  of elastic_rank
+Words elastic_rank(const std::string& steps, const std::string& how = "") {
+  if (how.empty()) return {kBin + "/elastic_rank", steps};
+  return {kBin + "/elastic_rank", how, steps};
 }
 
-ProgramEnd train(const Words& flags, const Words& deaths, bool fuse = false) {
-  Words program = elastic_rank("12", fuse);
+ProgramEnd train(const Words& flags, const Words& deaths, const std::string& how = "") {
+  Words program = elastic_rank("12", how);
   program.insert(program.end(), deaths.begin(), deaths.end());
   return run(flags, program, {{"OMP_NUM_THREADS", "1"}});
 }
@@ -34,17 +35,18 @@ struct DeathsCase {
 };
 class ElasticLoop : public ::testing::TestWithParam<DeathsCase> {};
 
-void expect_bits_of_the_undisturbed_loop(const DeathsCase& c, bool fuse) {
-  const ProgramEnd end = train({"--nproc-per-node=" + std::to_string(c.ranks)}, c.deaths, fuse);
+void expect_bits_of_the_undisturbed_loop(const DeathsCase& c, const std::string& how) {
+  const ProgramEnd end = train({"--nproc-per-node=" + std::to_string(c.ranks)}, c.deaths, how);
   ASSERT_EQ(end.code, 0) << end.out << end.err;
   EXPECT_EQ(bits_in(end), undisturbed()) << end.out << end.err;
   EXPECT_TRUE(has(end.out, c.seen)) << end.out;
 }
 
 TEST_P(ElasticLoop, TheOthersFinishWithTheBitsOfTheUndisturbedLoop) {
-  expect_bits_of_the_undisturbed_loop(GetParam(), false);
+  expect_bits_of_the_undisturbed_loop(GetParam(), "");
 }
-TEST_P(ElasticLoop, ALoopWhoseUpdatesAreFusedToo) { expect_bits_of_the_undisturbed_loop(GetParam(), true); }
+TEST_P(ElasticLoop, ALoopWhoseUpdatesAreFusedToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "fuse"); }
+TEST_P(ElasticLoop, ALoopOfAnAcceleratorToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "accelerate"); }
 
 INSTANTIATE_TEST_SUITE_P(
     Places, ElasticLoop,
@@ -64,18 +66,18 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ElasticLoopJobs, ARankThatHasHalfUpdatedIsSurvived) {
   for (const char* rank : {"0", "1", "2"}) {
-    expect_bits_of_the_undisturbed_loop({"", 3, {rank, "5", "writing"}, "ranks 2 to 3"}, true);
+    expect_bits_of_the_undisturbed_loop({"", 3, {rank, "5", "writing"}, "ranks 2 to 3"}, "fuse");
   }
-  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "5", "writing"}, "ranks 2 to 4"}, true);
-  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "4", "writing"}, "ranks 2 to 4"}, true);
-  expect_bits_of_the_undisturbed_loop({"", 2, {"1", "11", "writing"}, "ranks 1 to 2"}, true);
+  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "5", "writing"}, "ranks 2 to 4"}, "fuse");
+  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "4", "writing"}, "ranks 2 to 4"}, "fuse");
+  expect_bits_of_the_undisturbed_loop({"", 2, {"1", "11", "writing"}, "ranks 1 to 2"}, "fuse");
 }
 
 TEST(ElasticLoopJobs, ALostRankIsReplacedAndTheLauncherReportsBoth) {
-  const ProgramEnd calm = run({"--nproc-per-node=1"}, elastic_rank("3000", false), {{"OMP_NUM_THREADS", "1"}});
-  for (const bool fuse : {false, true}) {
-    Words program = elastic_rank("3000", fuse);
-    program.insert(program.end(), {"1", "5", fuse ? "writing" : "shard"});
+  const ProgramEnd calm = run({"--nproc-per-node=1"}, elastic_rank("3000"), {{"OMP_NUM_THREADS", "1"}});
+  for (const std::string how : {"", "fuse", "accelerate"}) {
+    Words program = elastic_rank("3000", how);
+    program.insert(program.end(), {"1", "5", how == "fuse" ? "writing" : "shard"});
     const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=1"}, program, {{"OMP_NUM_THREADS", "1"}});
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     EXPECT_TRUE(has(end.err, "killed by SIGKILL (Killed). The others continue with 1 rank on this host")) << end.err;
