@@ -117,12 +117,14 @@ class Coordinator {
   std::string cause_of_loss(const HostEntry& entry, const std::string& cause) const;
   static bool is_silent_loss(const HostReport& report);
   void take_back(const std::string& id);
+  void forget_silence(const std::string& id);
   // A job whose ranks survive the loss of others: coordinator_survival.cpp.
   bool goes_on() const;
   bool must_ask_before(const HostReport& report) const;
   bool is_silent_member(const HostReport& report) const;
   void ask_before(const HostReport& report, Time now);
   void take_while_asking(const HostReport& report, Time now);
+  bool ends_the_job(const HostReport& report) const;
   void take_held(Time now);
   void go_on_without(const Host& lost, const std::string& what);
   void bereave(Host& host, const std::string& story, Time now);

@@ -62,7 +62,8 @@ void Coordinator::ask_before(const HostReport& report, Time now) {
   take_while_asking(report, now);
 }
 
-// Any report that comes now is an answer. So is the loss of a host that does not answer for keep_alive.
+// Any report that comes now is an answer. So is the loss of a host that does not answer for keep_alive. Nobody waits for
+// the answers of others if so many are silent that they may take over soon, or if the job ends in any case.
 void Coordinator::take_while_asking(const HostReport& report, Time now) {
   using Kind = HostReport::Kind;
   Host* const host = find(report.host);
@@ -77,17 +78,33 @@ void Coordinator::take_while_asking(const HostReport& report, Time now) {
     if (report.kind == Kind::Survives) host->bereft = false;
     if (is_loss) host->survives = host->bereft = true;  // its ranks hold nobody up, whatever is taken before its loss
   }
+  if (report.kind == Kind::Returns) forget_silence(report.host);
   if (report.kind != Kind::Answers) held_.push_back(report);
-  if (std::all_of(hosts_.begin(), hosts_.end(), [](const Host& each) { return each.answered; })) take_held(now);
+  bool is_decided = ends_the_job(report);
+  if (host != nullptr && !host->is_gone && is_silent_loss(report)) {
+    give_up(*host, report.text, true, now);
+    is_decided = is_decided || may_be_cut_off(now);
+  }
+  if (is_decided) asked_ = Asked::All;
+  const auto has_answered = [](const Host& each) { return each.answered; };
+  if (is_decided || std::all_of(hosts_.begin(), hosts_.end(), has_answered)) take_held(now);
 }
 
-// Hosts that are silent at once are given up at once.
+bool Coordinator::ends_the_job(const HostReport& report) const {
+  using Kind = HostReport::Kind;
+  const bool is_loss = report.kind == Kind::Lost || report.kind == Kind::Leaves;
+  return report.kind == Kind::Moved || (is_loss && report.host == job_.id);
+}
+
+// Silence comes before what else has happened: if the others may take over, nobody is told to continue here. Hosts that
+// have ended meanwhile cannot take over.
 void Coordinator::take_held(Time now) {
   phase_ = Phase::Running;
-  const std::vector<HostReport> held = std::exchange(held_, {});
-  for (const HostReport& report : held) {
-    Host* const host = find(report.host);
-    if (asked_ == Asked::All && host != nullptr && is_silent_loss(report)) give_up(*host, report.text, true, now);
+  std::vector<HostReport> held = std::exchange(held_, {});
+  if (asked_ == Asked::All) {
+    const auto others = std::stable_partition(held.begin(), held.end(),
+                                              [this](const HostReport& report) { return ends_the_job(report); });
+    std::stable_partition(others, held.end(), is_silent_loss);
   }
   for (const HostReport& report : held) take(report, now);
   if (phase_ != Phase::Asking) asked_ = Asked::Nobody;

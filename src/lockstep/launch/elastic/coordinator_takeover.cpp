@@ -166,6 +166,13 @@ bool Coordinator::is_silent_loss(const HostReport& report) {
   return report.kind == HostReport::Kind::Lost && report.text.compare(0, std::strlen(kNotHeardOf), kNotHeardOf) == 0;
 }
 
+// It has returned, and is told once hosts that are asked have answered.
+void Coordinator::forget_silence(const std::string& id) {
+  for (GivenUp& each : given_up_) {
+    if (each.host.entry.id == id) each.host.is_silent = false;
+  }
+}
+
 void Coordinator::take_back(const std::string& id) {
   const auto found =
       std::find_if(given_up_.begin(), given_up_.end(), [&](const GivenUp& each) { return each.host.entry.id == id; });

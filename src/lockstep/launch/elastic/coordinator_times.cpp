@@ -62,7 +62,7 @@ std::optional<Coordinator::Time> Coordinator::next_time() const {
     } else {
       at(short_since_ + rules_.join_timeout);
     }
-  } else {
+  } else if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
     for (const Host& host : hosts_) {
       if (!host.placed) at(host.since + rules_.join_timeout);
     }
