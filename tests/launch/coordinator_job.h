@@ -64,6 +64,7 @@ class CoordinatorJob {
     report.runs = true;
     report.ranks = std::move(ranks);
     report.ranks.survive = true;
+    (report.ranks.bereft ? bereft_ : announced_).insert(id);
     take(report);
   }
   void say(const std::string& host, Report kind, const std::string& text = {}, bool blames = false) {

@@ -105,5 +105,58 @@ TEST(CoordinatorSilence, LeavesNothingToDoUntilHostsHaveAnswered) {
   EXPECT_EQ(coordinator.next_time(), std::nullopt) << "d is told afterwards that there is no place";
 }
 
+// b and c know nothing of d, and take over with more than half of three hosts.
+TEST(CoordinatorSilence, OfMostHostsIsNotOutweighedByOneThatWaits) {
+  for (const bool survive : {true, false}) {
+    CoordinatorJob job = survive ? surviving("abc", 3) : CoordinatorJob(1, 3);
+    for (const char* id : {"a", "b", "c", "d"}) {
+      if (!survive || *id == 'd') job.join(id);
+    }
+    ASSERT_EQ(job.last("d").kind, Order::Wait);
+    for (const char* id : {"b", "c"}) job.make_silent(id);
+    for (const char* id : {"b", "c"}) job.say(id, Report::Lost, kSilent);
+    EXPECT_EQ(job.last("a").kind, Order::End);
+    EXPECT_TRUE(job.last("a").runs_elsewhere);
+  }
+}
+
+// d comes after the link to b and c is down, and before they are missed.
+TEST(CoordinatorSilence, OfMostHostsIsNotOutweighedByOneThatComesMeanwhile) {
+  for (const bool survive : {true, false}) {
+    CoordinatorJob job = survive ? surviving("abc", 4) : CoordinatorJob(1, 4);
+    for (const char* id : {"a", "b", "c"}) {
+      if (!survive) job.join(id);
+    }
+    if (!survive) job.pass(30s);
+    for (const char* id : {"b", "c"}) job.make_silent(id);
+    job.join("d");
+    for (const char* id : {"b", "c"}) job.say(id, Report::Lost, kSilent);
+    EXPECT_EQ(job.last("a").kind, Order::End);
+    EXPECT_TRUE(job.last("a").runs_elsewhere);
+    EXPECT_EQ(job.last("d").kind, Order::Refuse);
+  }
+}
+
+// The same while the ranks of all hosts end, because one of them has failed.
+TEST(CoordinatorSilence, OfMostHostsIsNotOutweighedByOneThatComesBetweenTwoWorlds) {
+  CoordinatorJob job(1, 4, 1);
+  for (const char* id : {"a", "b", "c"}) job.join(id);
+  job.pass(30s);
+  job.make_slow("b");
+  job.say("b", Report::Failed, "rank 1 failed");
+  job.join("d");
+  for (const char* id : {"c", "b"}) job.say(id, Report::Lost, kSilent);
+  EXPECT_EQ(job.last("a").kind, Order::End);
+  EXPECT_TRUE(job.last("a").runs_elsewhere);
+}
+
+// Nobody takes over before there was a world.
+TEST(CoordinatorSilence, MeansLittleBeforeTheFirstWorld) {
+  CoordinatorJob job(4, 5);
+  for (const char* id : {"a", "b", "c"}) job.join(id);
+  for (const char* id : {"b", "c"}) job.say(id, Report::Lost, kSilent);
+  EXPECT_EQ(job.last("a").kind, Order::Wait);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -207,7 +207,7 @@ void Coordinator::begin(Time now) {
   next_member_ = 0;
   int given = 0;
   for (Host& host : hosts_) {
-    host.placed = given < job_.max_nodes;
+    host.placed = host.is_member = given < job_.max_nodes;
     host.ready = !host.placed;
     host.succeeded = host.survives = host.bereft = false;
     host.requests = 0;

@@ -92,9 +92,10 @@ class Coordinator {
   enum class Phase { Resuming, Gathering, Running, Asking, InDoubt, Over };
   struct Host {
     HostEntry entry;
-    Time since;           // when it joined
-    bool placed = false;  // has a place in the world
-    bool ready = true;    // no rank of it runs
+    Time since;              // when it joined
+    bool placed = false;     // has a place in the world
+    bool is_member = false;  // it was in the newest world, also while the next one gathers
+    bool ready = true;       // no rank of it runs
     bool succeeded = false;
     bool answered = false;
     bool survives = false;        // its ranks survive the loss of others
@@ -121,7 +122,7 @@ class Coordinator {
   // A job whose ranks survive the loss of others: coordinator_survival.cpp.
   bool goes_on() const;
   bool must_ask_before(const HostReport& report) const;
-  bool is_silent_member(const HostReport& report) const;
+  bool must_ask_all_before(const HostReport& report) const;
   void ask_before(const HostReport& report, Time now);
   void take_while_asking(const HostReport& report, Time now);
   bool ends_the_job(const HostReport& report) const;

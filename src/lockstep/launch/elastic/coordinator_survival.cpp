@@ -22,7 +22,7 @@ bool Coordinator::goes_on() const {
 bool Coordinator::must_ask_before(const HostReport& report) const {
   using Kind = HostReport::Kind;
   if (phase_ != Phase::Running || asked_ == Asked::All) return false;
-  if (is_silent_member(report)) return true;
+  if (must_ask_all_before(report)) return true;
   if (asked_ != Asked::Nobody) return false;
   const auto is_it = [&](const Host& host) { return host.entry.id == report.host; };
   const auto host = std::find_if(hosts_.begin(), hosts_.end(), is_it);
@@ -43,17 +43,20 @@ bool Coordinator::must_ask_before(const HostReport& report) const {
   return matters && std::any_of(hosts_.begin(), hosts_.end(), may_survive);
 }
 
-// If it is not the only one besides the serving host, others may be silent, too: each is noticed one heartbeat later
-// than the one before it, at most. What has been decided about the first of them could not be taken back.
-bool Coordinator::is_silent_member(const HostReport& report) const {
-  if (!is_silent_loss(report)) return false;
+// If a silent host is not the only one besides the serving host, others may be silent, too: each is noticed one
+// heartbeat later than the one before it, at most. What has been decided about the first of them could not be taken
+// back. Nor may a host join while some are silent, and not yet missed: these could take over without having heard of
+// it.
+bool Coordinator::must_ask_all_before(const HostReport& report) const {
+  if (placed() <= 2) return false;
+  if (report.kind == HostReport::Kind::Joins) return placed() < job_.max_nodes;
   const auto is_it = [&](const Host& host) { return host.entry.id == report.host && host.placed; };
-  return std::any_of(hosts_.begin(), hosts_.end(), is_it) && placed() > 2;
+  return is_silent_loss(report) && std::any_of(hosts_.begin(), hosts_.end(), is_it);
 }
 
 void Coordinator::ask_before(const HostReport& report, Time now) {
   phase_ = Phase::Asking;
-  asked_ = is_silent_member(report) ? Asked::All : Asked::WhoMaySurvive;
+  asked_ = must_ask_all_before(report) ? Asked::All : Asked::WhoMaySurvive;
   for (Host& host : hosts_) {
     const bool is_known = asked_ != Asked::All && ((host.survives && !host.bereft) || host.succeeded);
     host.answered = !host.placed || is_known || host.is_gone || host.entry.id == report.host;
@@ -151,7 +154,7 @@ void Coordinator::take_members(Host& host) {
 }
 
 void Coordinator::let_in(Host& host) {
-  host.placed = host.survives = host.bereft = true;
+  host.placed = host.is_member = host.survives = host.bereft = true;
   host.ready = host.succeeded = false;
   take_members(host);
   HostOrder order = order_to(HostOrder::Kind::Begin);

@@ -18,6 +18,7 @@ void Coordinator::resume(const HostReport& report, Time now) {
   }
   host.since = now;
   host.placed = report.runs;
+  host.is_member = true;
   host.ready = !report.runs;
   host.generation = report.generation;
   host.survives = report.ranks.survive;
@@ -138,12 +139,13 @@ int Coordinator::resumed() const {
 }
 
 // Hosts that are silent for each other may be cut off from each other: only one part may continue. More than half of
-// the hosts take the rendezvous over; half of them, if the serving host is among them, keep it.
+// the hosts take the rendezvous over; half of them, if the serving host is among them, keep it. Hosts that wait for a
+// place, or for the next world, are none of these: those that take over do not know them.
 bool Coordinator::may_be_cut_off(Time now) const {
   const auto is_silent = [&](const GivenUp& each) {
-    return each.host.is_silent && now <= each.since + 2 * rules_.keep_alive;
+    return each.host.is_member && each.host.is_silent && now <= each.since + 2 * rules_.keep_alive;
   };
-  const auto is_here = [](const Host& host) { return !host.is_gone; };
+  const auto is_here = [](const Host& host) { return host.is_member && !host.is_gone; };
   return std::count_if(hosts_.begin(), hosts_.end(), is_here) <
          std::count_if(given_up_.begin(), given_up_.end(), is_silent);
 }
