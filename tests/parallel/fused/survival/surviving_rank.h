@@ -22,7 +22,7 @@
 
 namespace lockstep {
 
-constexpr int kIn = 300, kOut = 200;  // each of three ranks updates three chunks
+constexpr int kIn = 300, kOut = 200;  // each of three ranks updates 314 blocks
 constexpr int kSurvivedSteps = 5;
 constexpr int kDeadlyStep = 2;
 constexpr std::int64_t kShards = 5;
@@ -39,7 +39,8 @@ enum class Clip { Never, Before, InStep };
 inline void run_step(DistributedDataParallel<torch::nn::Linear>& ddp, FlatOptimizer& optimizer, int step, Clip clip,
                      const std::function<void()>& before_update) {
   ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
-    ddp(fuse_batch(static_cast<int>(shard), step, kIn)).square().sum().backward();
+    const torch::Tensor batch = fuse_batch(static_cast<int>(shard), step, kIn);
+    ddp(batch.to(ddp.module()->weight.scalar_type())).square().sum().backward();
   });
   if (clip == Clip::Before) lockstep::clip_grad_norm_(ddp.module()->parameters(), 1);
   before_update();
@@ -85,12 +86,14 @@ class SurvivingRank {
     bool continues = false;  // with what earlier ranks left in the memory
     std::string engine = "shm";
     CallCounters counters = nullptr;  // set: the first group is a FailingGroup
+    bool in_two_buckets = false;      // the weight and the bias
   };
   SurvivingRank(const Membership& membership, Optimizers make, int memory, const Options& options)
       : membership_(membership),
         lost_(options.lost),
         clip_(options.clip),
         stays_(options.memory_stays),
+        in_two_buckets_(options.in_two_buckets),
         make_(std::move(make)),
         model_(make_linear(kIn, kOut)),
         optimizer_(make_(model_)),
@@ -116,6 +119,7 @@ class SurvivingRank {
     for (int step = 0; step < kSurvivedSteps;) {
       DistributedDataParallelOptions options = on_shards(group_);
       options.init_sync = !rescue_.adopts();
+      if (in_two_buckets_) options.bucket_cap_mb = 0.01;
       auto ddp = std::make_unique<DistributedDataParallel<torch::nn::Linear>>(model_, options);
       ASSERT_EQ(ddp->fuse(*optimizer_), FuseMode::SharedWeights) << ddp->fuse_reason();
       if (rescue_.may_be_unfinished()) step = static_cast<int>(rescue_.memory()->header().number.load());
@@ -182,7 +186,7 @@ class SurvivingRank {
   Membership membership_;
   std::vector<std::vector<int>> lost_;
   Clip clip_;
-  bool stays_;
+  bool stays_, in_two_buckets_;
   std::size_t lost_so_far_ = 0, met_ = 0;
   Optimizers make_;
   torch::nn::Linear model_;
@@ -215,8 +219,10 @@ struct OwnMemory {
 inline OwnMemory own_memory(SurvivingRank& rank, const std::string& kind) {
   const ParameterState state = rank.optimizer().named_state(rank.model()->named_parameters().pairs()).at("weight");
   if (kind == "weights") {
-    const auto* const data = static_cast<const std::byte*>(rank.model()->weight.data_ptr());
-    return {data + state.begin * 4, static_cast<std::size_t>(state.end - state.begin) * 4};
+    const torch::Tensor& weight = rank.model()->weight;
+    const auto element_bytes = static_cast<std::int64_t>(weight.element_size());
+    return {static_cast<const std::byte*>(weight.data_ptr()) + state.begin * element_bytes,
+            static_cast<std::size_t>((state.end - state.begin) * element_bytes)};
   }
   const torch::Tensor& tensor = state.tensors.at(kind);
   return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
