@@ -57,7 +57,7 @@ void expect_continuation(const UniqueFd& job) {
   });
 }
 
-// All chunks are written then, and how often each parameter was updated is not.
+// All elements are written then, and how often each parameter was updated is not.
 TEST(FuseEndOfAll, AllDieWhereTheyCountTheUpdate) {
   const UniqueFd job = make_job_memory();
   const auto ends = ranks_as_processes(3, [&](const Membership& membership) {

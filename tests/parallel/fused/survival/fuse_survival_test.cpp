@@ -1,5 +1,5 @@
 // Tests fused updates whose ranks die in the middle of an update. The memory that the victim updates is protected
-// against its writes or reads before the step, so it dies at a known instruction of the update, with half a chunk
+// against its writes or reads before the step, so it dies at a known instruction of the update, with half a block
 // written. The result must be that of one process that nothing disturbed and that fuses nothing.
 #include <gtest/gtest.h>
 #include <signal.h>

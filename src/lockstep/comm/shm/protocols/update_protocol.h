@@ -6,8 +6,8 @@
 
 namespace lockstep::shm {
 
-/// Whether an update is decided. A rank writes down what others need for it before it updates its first chunk. If
-/// nobody has written that down when all ranks have ended or left the update, no chunk has changed, and the update is
+/// Whether an update is decided. A rank writes down what others need for it before it updates its first block. If
+/// nobody has written that down when all ranks have ended or left the update, no block has changed, and the update is
 /// taken back; else it is finished.
 ///
 /// A rank writes its note of an update over that of the one before it, which all ranks have finished then: all have
