@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,7 @@ class SharedUpdate {
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::signal(SIGSEGV, SIG_DFL);
+      ::prctl(PR_SET_DUMPABLE, 0);  // no core is wanted
       std::byte* const page = memory_.data() + (of_.fatal_array * kPages + 1) * SharedPages::page_bytes();
       ::mprotect(page, SharedPages::page_bytes(), PROT_READ);
       run_all(0, true);

@@ -65,8 +65,8 @@ void Coordinator::ask_before(const HostReport& report, Time now) {
   take_while_asking(report, now);
 }
 
-// Any report that comes now is an answer. So is the loss of a host that does not answer for keep_alive. Nobody waits for
-// the answers of others if so many are silent that they may take over soon, or if the job ends in any case.
+// Any report that comes now is an answer. So is the loss of a host that does not answer for keep_alive. Nobody waits
+// for the answers of others if so many are silent that they may take over soon, or if the job ends in any case.
 void Coordinator::take_while_asking(const HostReport& report, Time now) {
   using Kind = HostReport::Kind;
   Host* const host = find(report.host);
