@@ -196,12 +196,24 @@ TEST(PowerSGD, RefusesWhatMakesNoSense) {
   EXPECT_THROW(power_sgd_hook(options), Error);
 }
 
+// As torch::nn::Linear's own, but from a generator of this rank's own: ranks are threads, and would share the
+// process's.
+void set_weights(torch::nn::Module& net) {
+  const torch::NoGradGuard no_grad;
+  const at::Generator generator = at::detail::createCPUGenerator(11);
+  double bound = 1;
+  for (at::Tensor& parameter : net.parameters()) {
+    if (parameter.dim() == 2) bound = 1 / std::sqrt(static_cast<double>(parameter.size(1)));
+    parameter.uniform_(-bound, bound, generator);
+  }
+}
+
 // Trains a small net on points in two spirals, of which each rank has its own half; returns the final loss.
 double spirals_loss(Group group, const std::function<void(DistributedDataParallelBase&)>& set_up,
                     const std::function<void(const std::vector<at::Tensor>&)>& after_step) {
-  torch::manual_seed(11);
   torch::nn::Sequential net(torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
                             torch::nn::Linear(64, 2));
+  set_weights(*net);
   DistributedDataParallelOptions options;
   options.process_group = group;
   DistributedDataParallel<torch::nn::Sequential> ddp(net, options);
