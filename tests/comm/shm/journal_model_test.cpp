@@ -114,7 +114,7 @@ struct DoomedElements {
   void mark(std::size_t begin, std::size_t elements, std::size_t slot) const {
     memory.store(lane(), UndoMark{number, begin, elements, slot}.word());
   }
-  // Does what is left of the lane.
+  // Takes back the block that was under way, and then updates the rest of the lane.
   void run(int all) const {
     UpdateLane<DoomedMemory> progress(memory, lane());
     const std::uint64_t done = progress.resume(

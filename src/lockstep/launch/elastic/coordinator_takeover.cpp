@@ -140,7 +140,7 @@ int Coordinator::resumed() const {
 
 // Hosts that are silent for each other may be cut off from each other: only one part may continue. More than half of
 // the hosts take the rendezvous over; half of them, if the serving host is among them, keep it. Hosts that wait for a
-// place, or for the next world, are none of these: those that take over do not know them.
+// place, or for the next world, do not count: those that take over do not know them.
 bool Coordinator::may_be_cut_off(Time now) const {
   const auto is_silent = [&](const GivenUp& each) {
     return each.host.is_member && each.host.is_silent && now <= each.since + 2 * rules_.keep_alive;

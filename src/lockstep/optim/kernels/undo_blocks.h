@@ -8,8 +8,8 @@
 namespace lockstep {
 
 /// Updates elements [begin, end) block by block, so that the block that is under way when the process is killed can be
-/// taken back. A slot is written only while the word names the other one, or none. Who continues with a block that was
-/// taken back may write to the slot that the word names, but only what is there already.
+/// taken back. A slot is written only while the word names the other one, or no block. One exception: a process that
+/// takes a block back and continues with it may write the block's old values to their slot once more.
 ///
 /// `Log` has `save(begin, elements, slot)`, which copies old values to a slot, and `mark(begin, elements, slot)`, which
 /// sets the word and keeps its place among all stores of this thread. `update(begin, end)` writes the new values.

@@ -14,7 +14,7 @@ namespace lockstep {
 struct UndoMark {
   std::uint64_t number = 0;    ///< of the update, from 1; a word keeps its last 16 bits
   std::uint64_t position = 0;  ///< in elements of the lane, less than 2^40
-  std::uint64_t elements = 0;  ///< of the block under way; 0: there is none
+  std::uint64_t elements = 0;  ///< of the block under way; 0 if no block is
   std::uint64_t slot = 0;      ///< 0 or 1
 
   static constexpr int kNumberBits = 16, kPositionBits = 40, kElementsBits = 7;

@@ -110,7 +110,7 @@ UndoLog RecoverableUpdate::undo_of(Crew& crew, int place, int lane, std::size_t 
   return log;
 }
 
-// Does what is left of a bucket's piece, and takes back first what was under way.
+// Takes back the block that was under way, and then updates the rest of a bucket's piece.
 void RecoverableUpdate::run_lane(Crew& crew, int place, int lane, std::size_t bucket, SegmentUpdate update) {
   const Lane& pieces = crew.lanes[static_cast<std::size_t>(place)][static_cast<std::size_t>(lane)];
   UpdateLane<UpdateJournal> progress = crew.journal.lane(place, lane);
