@@ -210,7 +210,7 @@ void set_weights(torch::nn::Module& net) {
 
 // Trains a small net on points in two spirals, of which each rank has its own half; returns the final loss.
 double spirals_loss(Group group, const std::function<void(DistributedDataParallelBase&)>& set_up,
-                    const std::function<void(const std::vector<at::Tensor>&)>& after_step) {
+                    const std::function<void(const std::vector<at::Tensor>&)>& after_step, double lr = 0.2) {
   torch::nn::Sequential net(torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
                             torch::nn::Linear(64, 2));
   set_weights(*net);
@@ -223,7 +223,7 @@ double spirals_loss(Group group, const std::function<void(DistributedDataParalle
   const at::Tensor points = torch::stack({radius * angle.cos(), radius * angle.sin()}, 1),
                    labels = side.to(torch::kLong);
   const auto mine = torch::arange(group->rank(), 200, group->world_size());
-  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(lr).momentum(0.9));
   for (int step = 0; step < 300; ++step) {
     optimizer.zero_grad();
     torch::nn::functional::cross_entropy(ddp(points.index_select(0, mine)), labels.index_select(0, mine)).backward();
@@ -247,6 +247,7 @@ TEST(CompressionHooks, TrainAsFarAsPlainAverages) {
   });
 }
 
+// With the other tests' rate of 0.2, whether these trainings diverge hangs on how a product is rounded.
 TEST(LocalSGD, RanksThatMeetNowAndThenTrainAsFar) {
   on_compressing_ranks(2, [](Group group) {
     PostLocalSGDOptions post_local;
@@ -255,21 +256,20 @@ TEST(LocalSGD, RanksThatMeetNowAndThenTrainAsFar) {
     PeriodicModelAverager averager(8, 50, group);
     const double averaged = spirals_loss(
         group, [&](DistributedDataParallelBase& ddp) { ddp.register_comm_hook(post_local_sgd_hook(post_local)); },
-        [&](const std::vector<at::Tensor>& parameters) { averager.average_parameters(parameters); });
+        [&](const std::vector<at::Tensor>& parameters) { averager.average_parameters(parameters); }, 0.1);
     EXPECT_LT(averaged, 0.2);
 
     std::unique_ptr<DiLoCo> outer;
     DiLoCoOptions options;
     options.sync_every = 10;
+    const auto set_up = [&](DistributedDataParallelBase& ddp) {
+      ddp.register_comm_hook(noop_hook());
+      std::vector<at::Tensor> parameters;
+      for (const auto& entry : ddp.named_parameters()) parameters.push_back(entry.second);
+      outer = std::make_unique<DiLoCo>(parameters, options, group);
+    };
     const double diloco = spirals_loss(
-        group,
-        [&](DistributedDataParallelBase& ddp) {
-          ddp.register_comm_hook(noop_hook());
-          std::vector<at::Tensor> parameters;
-          for (const auto& entry : ddp.named_parameters()) parameters.push_back(entry.second);
-          outer = std::make_unique<DiLoCo>(parameters, options, group);
-        },
-        [&](const auto&) { outer->step(); });
+        group, set_up, [&](const auto&) { outer->step(); }, 0.05);
     EXPECT_LT(diloco, 0.3);
   });
 }
