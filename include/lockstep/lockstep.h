@@ -110,6 +110,7 @@
 #include "lockstep/parallel/distributed_data_parallel.h"          // DistributedDataParallel: one replica for each rank
 #include "lockstep/parallel/distributed_data_parallel_options.h"  // its options, and those of join
 #include "lockstep/parallel/elastic_loop.h"                       // a loop that survives lost ranks
+#include "lockstep/parallel/elastic_state.h"                      // what its ranks give each other
 #include "lockstep/parallel/fully_sharded_data_parallel.h"        // fully_shard: weights in shards, as FSDP2
 #include "lockstep/parallel/functional.h"                         // collectives that autograd differentiates
 #include "lockstep/parallel/fuse_options.h"                       // how ranks share an optimizer's step

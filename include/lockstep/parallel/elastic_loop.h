@@ -1,29 +1,15 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <torch/optim/optimizer.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "lockstep/comm/process_group.h"
+#include "lockstep/parallel/elastic_state.h"
 
 namespace lockstep {
 
-class ElasticGroup;
-
-/// All that a rank gives another one that is behind it, or has taken a lost rank's place.
-struct ElasticState {
-  /// Parameters and buffers, alike on all ranks; written in place. Those that require no gradient are copied before
-  /// each step, and get these values back if the step is made again.
-  std::vector<at::Tensor> tensors;
-  std::vector<torch::optim::Optimizer*> optimizers;
-  std::function<std::string()> save{};                   ///< everything else, as bytes; may be empty
-  std::function<void(const std::string& bytes)> load{};  ///< takes over what `save` returned
-};
+class ElasticProgress;
 
 /// The steps of an elastic loop, for its body.
 class ElasticSteps {
@@ -37,11 +23,12 @@ class ElasticSteps {
   bool next();
 
   /// For elastic_loop itself.
-  class Progress;
-  explicit ElasticSteps(Progress& progress) : progress_(progress) {}
+  ElasticSteps(ElasticProgress& progress, std::int64_t steps) : progress_(progress), steps_(steps) {}
 
  private:
-  Progress& progress_;
+  ElasticProgress& progress_;
+  const std::int64_t steps_;
+  bool has_begun_ = false;
 };
 
 /// Makes `steps` steps on ranks that may be lost, and replaced, while the process lives.

@@ -1,0 +1,173 @@
+#include "lockstep/parallel/elastic/elastic_progress.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/comm/broadcast_text.h"
+#include "lockstep/net/worlds/enter_job.h"
+#include "lockstep/parallel/agreement/module_sync.h"
+#include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/elastic/standing.h"
+
+namespace lockstep {
+namespace {
+
+std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
+  if (is_replacement()) {
+    auto group =
+        std::make_unique<ElasticGroup>(options.backend, options.timeout.value_or(timeout_of_job(options.backend)));
+    group->join();
+    return group;
+  }
+  if (!is_initialized()) init_process_group(options);
+  return std::make_unique<ElasticGroup>(default_group(), options.backend);
+}
+
+void refuse_fused(const std::vector<torch::optim::Optimizer*>& optimizers, const char* what, const char* fix) {
+  for (const torch::optim::Optimizer* optimizer : optimizers) {
+    const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
+    if (flat != nullptr && flat->has_step_delegate()) throw UsageError(what, "this process", fix);
+  }
+}
+
+void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizers) {
+  refuse_fused(optimizers, "a loop that survives lost ranks, with an optimizer that is fused outside of it",
+               "wrap the module, and fuse, in the function that is called for each group: both belong to a group");
+}
+
+// Thrown by `finish_step` where a step was made although the group ended in it.
+struct GroupHasChanged : std::exception {
+  const char* what() const noexcept override {
+    return "the ranks have changed, and the loop goes on with the new ones";
+  }
+};
+
+}  // namespace
+
+ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options)
+    : state_(state), backup_(state.tensors) {
+  refuse_fused_outside(state_.optimizers);
+  group_ = join_job(options);
+  if (is_replacement()) step_ = -1;
+  if (state_.optimizers.size() == 1) {
+    if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
+  }
+  group_->announce();
+}
+
+void ElasticProgress::attempt(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const GroupHasChanged&) {
+  } catch (...) {
+    recover(std::current_exception());
+  }
+}
+
+void ElasticProgress::begin() {
+  has_regrouped_ = is_made_ = false;
+  meet();
+  take_whole();
+  const Standing standing = compare_positions(*group(), step_, false);
+  if (!standing.all_equal) take_over(standing);
+  lets_in_ = false;
+}
+
+void ElasticProgress::start_step() {
+  check_fused();
+  backup_.take();
+}
+
+void ElasticProgress::finish_step() {
+  check_fused();
+  ++step_;
+  group_->has_advanced();
+  backup_.drop();
+  if (has_regrouped_) throw GroupHasChanged();
+  lets_in_ = someone_waits();
+}
+
+void ElasticProgress::admit() { group_->admit(); }
+
+void ElasticProgress::end() {
+  take_whole();
+  group()->barrier();
+  is_over_ = true;
+}
+
+void ElasticProgress::leave() {
+  group_->close();
+  group_->leave();
+}
+
+void ElasticProgress::check_fused() const {
+  if (rescue_) return;
+  refuse_fused(state_.optimizers, "a loop that survives lost ranks, with several optimizers, one of which is fused",
+               "leave fuse out: when a rank is lost, half of a step could be made");
+}
+
+void ElasticProgress::take_whole() {
+  refuse_fused_outside(state_.optimizers);
+  if (rescue_) rescue_->take_whole();
+}
+
+void ElasticProgress::recover(const std::exception_ptr& failure) {
+  if (!is_made_) backup_.restore();
+  if (!has_regrouped_) return group_->recover(failure);
+  require_lost_rank(failure);
+  if (!is_made_) return;
+  throw UsageError(
+      "a loop that survives lost ranks exchanges something between the fused optimizer's step and the step's end",
+      group()->membership().where(),
+      "do it before the optimizer's step, or at the next one's start: a rank that is lost in between would leave half "
+      "of a step");
+}
+
+void ElasticProgress::make_rescue(FlatOptimizer& optimizer) {
+  UpdateRescue::Ranks ranks;
+  ranks.regroup = [this](const std::exception_ptr& failure) {
+    group_->recover(failure);
+    has_regrouped_ = true;
+    return group();
+  };
+  ranks.meet = [this](InterruptedUpdate* update) { return is_made_ = meet(update); };
+  rescue_.emplace(optimizer, std::move(ranks), RescueMemory{JobMemoryMap::of_rank(), false});
+}
+
+bool ElasticProgress::meet(InterruptedUpdate* update) {
+  if (met_in_ == group_->number()) return false;
+  const bool is_finished = meet_after_loss(*group(), update);
+  met_in_ = group_->number();
+  return is_finished;
+}
+
+// The ranks must agree on it.
+bool ElasticProgress::someone_waits() {
+  Communicator& ranks = *group();
+  const bool waits = group_->someone_waits();
+  if (ranks.world_size() == 1) return waits;
+  const at::Tensor flag = at::tensor({waits ? 1 : 0}, at::TensorOptions().dtype(at::kInt));
+  ranks.all_reduce(flag, ReduceOp::Max);
+  return flag.data_ptr<int>()[0] != 0;
+}
+
+void ElasticProgress::take_over(const Standing& standing) {
+  const at::NoGradGuard no_grad;
+  Communicator& ranks = *group();
+  const bool is_behind = step_ < standing.newest;
+  const bool saves = ranks.rank() == standing.source && state_.save;
+  const std::string text = broadcast_text(ranks, saves ? state_.save() : "", standing.source);
+  if (is_behind) step_ = -1;  // half of a state is of no use, if the source is lost now
+  broadcast_coalesced(ranks, state_.tensors, standing.source);
+  for (torch::optim::Optimizer* optimizer : state_.optimizers) broadcast_optimizer(ranks, *optimizer, standing.source);
+  if (!is_behind) return;
+  if (state_.load) state_.load(text);
+  step_ = standing.newest;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "lockstep/comm/elastic/elastic_group.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/net/worlds/member_standing.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/elastic/step_backup.h"
+#include "lockstep/parallel/elastic_state.h"
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
+
+namespace lockstep {
+
+/// How far this rank is in a loop whose ranks may be lost and replaced, and what it does when they are: under
+/// `elastic_loop` and `on_rank_change`. All ranks call the same functions in the same order; where one fails because of
+/// a lost rank, `attempt` forms the next group, and all go on with `begin`.
+class ElasticProgress {
+ public:
+  /// Joins the job, or takes a lost rank's place.
+  /// @param state  outlives this object
+  ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options);
+
+  const std::shared_ptr<Communicator>& group() const { return group_->group(); }
+  /// Steps that are made; negative while this rank has no state.
+  std::int64_t step() const { return step_; }
+
+  /// Runs `work`. If a rank is lost in it, forms the next group: `begin` comes next. What belongs to a group must be
+  /// gone when `work` ends or throws.
+  /// @throws Error  what `work` throws, if no rank is lost
+  void attempt(const std::function<void()>& work);
+
+  /// The first thing in each group: ranks that are behind get the state of one that is not. Collective.
+  void begin();
+  void start_step();
+  /// The step is made on this rank. Collective.
+  void finish_step();
+  /// Whether processes wait to join, as the last step's end has shown. Equal on all ranks.
+  bool lets_in() const { return lets_in_; }
+  /// Lets them in; `begin` comes next. Collective.
+  void admit();
+  /// All steps are made: waits until they are on all ranks. Collective.
+  void end();
+  bool is_over() const { return is_over_; }
+  /// After `end`, which all ranks have reached.
+  void leave();
+
+ private:
+  void check_fused() const;
+  void take_whole();
+  void recover(const std::exception_ptr& failure);
+  void make_rescue(FlatOptimizer& optimizer);
+  bool meet(InterruptedUpdate* update = nullptr);
+  bool someone_waits();
+  void take_over(const Standing& standing);
+
+  const ElasticState& state_;
+  std::unique_ptr<ElasticGroup> group_;
+  std::int64_t step_ = 0;
+  StepBackup backup_;
+  bool lets_in_ = false;
+  bool is_over_ = false;
+  std::optional<UpdateRescue> rescue_;
+  std::int64_t met_in_ = -1;    // number of the group
+  bool has_regrouped_ = false;  // in an optimizer's step
+  bool is_made_ = false;        // that step
+};
+
+}  // namespace lockstep
