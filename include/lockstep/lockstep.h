@@ -115,6 +115,7 @@
 #include "lockstep/parallel/functional.h"                         // collectives that autograd differentiates
 #include "lockstep/parallel/fuse_options.h"                       // how ranks share an optimizer's step
 #include "lockstep/parallel/local_sgd.h"                          // post-local SGD and DiLoCo
+#include "lockstep/parallel/on_rank_change.h"                     // lets a program's own loop survive lost ranks
 #include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
 #include "lockstep/parallel/shard_range.h"                        // which virtual shards a rank has

@@ -1,16 +1,20 @@
 // A rank of a small training in lockstep::elastic_loop, on four virtual shards.
-//   elastic_rank [fuse|accelerate|twice] STEPS [RANK STEP PLACE]...
-// With fuse its updates are fused; with accelerate they are those of an Accelerator; with twice it asks for a second
-// loop, which elastic_loop refuses.
-// Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
-// (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it has updated). If
-// PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP on; if it is slow,
-// the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time to join. If PLACE
-// is tell, each process prints process=PID in its first step from STEP on, whatever RANK. Rank 0 of the end prints the
-// bits of weights and optimizer as a number, and how many ranks there were.
+//   elastic_rank [fuse|accelerate|own|own-fuse|early|twice|unfinished|uneven] STEPS [RANK STEP PLACE]...
+// With fuse its updates are fused; with accelerate they are those of an Accelerator; with own the loop is the
+// program's, and calls lockstep::on_rank_change. Mistakes: with early it calls init_process_group before, with twice it
+// asks for a second loop, with unfinished its own loop ends without finish, and with uneven rank 0 ends it one step
+// before others. Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last
+// shard), gradients (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it
+// has updated). If PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP
+// on; if it is slow, the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time
+// to join. If PLACE is tell, each process prints process=PID in its first step from STEP on, whatever RANK. Rank 0 of
+// the end prints the bits of weights and optimizer as a number, and how many ranks there were. If CHECKPOINT names a
+// file, rank 0 of the end writes it, and if it is there already, rank 0 of the start continues from it, which the
+// others do not read.
 #include <signal.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/serialize.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 #include <unistd.h>
@@ -21,8 +25,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -34,6 +40,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/elastic_loop.h"
+#include "lockstep/parallel/on_rank_change.h"
 #include "lockstep/train/accelerator.h"
 #include "tests/support/memory/die_at_first_write.h"
 
@@ -112,41 +119,101 @@ struct Wrapper {
   std::int64_t last_shard = 0;  // of this rank
 };
 
-void make_steps(lockstep::ElasticSteps& now, const Wrapper& wrapper, const at::Tensor& first_weight,
-                std::int64_t& made) {
-  while (now.next()) {
-    const std::int64_t step = now.step();
-    maybe_say(step);
-    maybe_wait(step, now.group()->world_size());
-    maybe_die(step, "start");
-    wrapper.run_shards(step, [&](std::int64_t shard) {
-      if (shard == wrapper.last_shard) maybe_die(step, "shard");
-      const at::Tensor numbers = torch::arange(step * 4 + shard, step * 4 + shard + 16).fmod(7).view({2, 8});
-      const at::Tensor labels = torch::tensor({(step + shard) % 3, (step * shard) % 3}, torch::kLong);
-      wrapper.backward(torch::nn::functional::cross_entropy(wrapper.forward(numbers.to(torch::kFloat)), labels));
-    });
-    maybe_die(step, "gradients");
-    if (dies_at(step, "writing")) lockstep::die_at_first_write(first_weight);
-    wrapper.step();
-    ++made;
-    maybe_die(step, "update");
+void make_step(std::int64_t step, int ranks, const Wrapper& wrapper, const at::Tensor& first_weight,
+               std::int64_t& made) {
+  maybe_say(step);
+  maybe_wait(step, ranks);
+  maybe_die(step, "start");
+  wrapper.run_shards(step, [&](std::int64_t shard) {
+    if (shard == wrapper.last_shard) maybe_die(step, "shard");
+    const at::Tensor numbers = torch::arange(step * 4 + shard, step * 4 + shard + 16).fmod(7).view({2, 8});
+    const at::Tensor labels = torch::tensor({(step + shard) % 3, (step * shard) % 3}, torch::kLong);
+    wrapper.backward(torch::nn::functional::cross_entropy(wrapper.forward(numbers.to(torch::kFloat)), labels));
+  });
+  maybe_die(step, "gradients");
+  if (dies_at(step, "writing")) lockstep::die_at_first_write(first_weight);
+  wrapper.step();
+  ++made;
+  maybe_die(step, "update");
+}
+
+bool is_rank_0_of_the_start() {
+  const std::string rank = std::getenv("RANK");
+  return rank == "0" && std::getenv("LOCKSTEP_MEMBER") == nullptr;
+}
+
+using Group = std::shared_ptr<lockstep::Communicator>;
+using Ddp = lockstep::DistributedDataParallel<std::shared_ptr<Net>>;
+
+// A training: what the loop changes, and the ranks that it has seen.
+struct Training {
+  std::shared_ptr<Net> model = std::make_shared<Net>();
+  lockstep::Adam optimizer{model->parameters(), torch::optim::AdamOptions(1e-2)};
+  std::int64_t made = 0;  // what no tensor holds
+  int most_ranks = 0, least_ranks = 100, last_rank = -1;
+
+  lockstep::ElasticState state() {
+    lockstep::ElasticState all;
+    all.tensors = model->parameters();
+    for (const at::Tensor& buffer : model->buffers()) all.tensors.push_back(buffer);
+    all.optimizers = {&optimizer};
+    all.save = [this] { return std::to_string(made); };
+    all.load = [this](const std::string& bytes) { made = std::stoll(bytes); };
+    return all;
   }
-}
 
-lockstep::DistributedDataParallelOptions on_shards(const lockstep::ElasticSteps& now) {
-  lockstep::DistributedDataParallelOptions options;
-  options.process_group = now.group();
-  options.virtual_shards = 4;
-  return options;
-}
+  void save(const std::string& file) {
+    std::vector<at::Tensor> tensors = state().tensors;
+    tensors.push_back(torch::tensor({made}));
+    torch::save(tensors, file);
+    torch::save(optimizer, file + ".optimizer");
+  }
+  void load(const std::string& file) {
+    const torch::NoGradGuard no_grad;
+    std::vector<at::Tensor> saved, mine = state().tensors;
+    torch::load(saved, file);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i].copy_(saved[i]);
+    made = saved.back().item<std::int64_t>();
+    torch::load(optimizer, file + ".optimizer");
+  }
 
-void make_steps_of_accelerator(lockstep::ElasticSteps& now, const std::shared_ptr<Net>& model,
-                               lockstep::Adam& optimizer, std::int64_t& made) {
+  lockstep::DistributedDataParallelOptions on_shards_of(const Group& group) {
+    most_ranks = std::max(most_ranks, group->world_size());
+    least_ranks = std::min(least_ranks, group->world_size());
+    last_rank = group->rank();
+    lockstep::DistributedDataParallelOptions options;
+    options.process_group = group;
+    options.virtual_shards = 4;
+    return options;
+  }
+
+  std::unique_ptr<Ddp> wrapped_for(const Group& group, bool fuses) {
+    auto ddp = std::make_unique<Ddp>(model, on_shards_of(group));
+    if (fuses && ddp->fuse(optimizer) != lockstep::FuseMode::SharedWeights) {
+      throw std::runtime_error("not fused: " + ddp->fuse_reason());
+    }
+    return ddp;
+  }
+
+  Wrapper steps_of(Ddp& ddp) {
+    return {[&](const at::Tensor& x) { return ddp(x); },
+            [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
+              ddp.run_shards(static_cast<std::uint64_t>(step), body);
+            },
+            [](const at::Tensor& loss) { loss.backward(); }, [this] { optimizer.step(); }, ddp.shards().end - 1};
+  }
+
+  void make(std::int64_t step, const Group& group, const Wrapper& wrapper) {
+    make_step(step, group->world_size(), wrapper, model->parameters().front(), made);
+  }
+};
+
+void make_steps_of_accelerator(lockstep::ElasticSteps& now, Training& training) {
   lockstep::AcceleratorOptions options;
   options.cpu = true;
-  options.ddp = on_shards(now);
+  options.ddp = training.on_shards_of(now.group());
   lockstep::Accelerator accelerator(options);
-  auto prepared = accelerator.prepare(model, optimizer);
+  auto prepared = accelerator.prepare(training.model, training.optimizer);
   auto& net = std::get<0>(prepared);
   auto& steps = std::get<1>(prepared);
   const Wrapper wrapper{[&](const at::Tensor& x) { return net(x); },
@@ -155,55 +222,56 @@ void make_steps_of_accelerator(lockstep::ElasticSteps& now, const std::shared_pt
                         },
                         [&](const at::Tensor& loss) { accelerator.backward(loss); }, [&] { steps.step(); },
                         net.ddp().shards().end - 1};
-  make_steps(now, wrapper, model->parameters().front(), made);
+  while (now.next()) training.make(now.step(), now.group(), wrapper);
 }
 
-void make_steps_of_ddp(lockstep::ElasticSteps& now, const std::shared_ptr<Net>& model, lockstep::Adam& optimizer,
-                       bool fuses, std::int64_t& made) {
-  lockstep::DistributedDataParallel ddp(model, on_shards(now));
-  if (fuses && ddp.fuse(optimizer) != lockstep::FuseMode::SharedWeights) {
-    throw std::runtime_error("not fused: " + ddp.fuse_reason());
+void make_steps_in_elastic_loop(std::int64_t steps, Training& training, const std::string& how) {
+  lockstep::elastic_loop(steps, training.state(), [&](lockstep::ElasticSteps& now) {
+    if (how == "accelerate") return make_steps_of_accelerator(now, training);
+    const auto ddp = training.wrapped_for(now.group(), how == "fuse");
+    const Wrapper wrapper = training.steps_of(*ddp);
+    while (now.next()) training.make(now.step(), now.group(), wrapper);
+  });
+  if (how == "twice") lockstep::elastic_loop(steps, training.state(), [](lockstep::ElasticSteps&) {});
+}
+
+void make_steps_in_own_loop(std::int64_t steps, Training& training, const std::string& how) {
+  auto run = lockstep::on_rank_change(
+      training.state(), [&](const Group& group) { return training.wrapped_for(group, how == "own-fuse"); });
+  if (how == "uneven" && run.group()->rank() == 0) --steps;
+  while (run.step() < steps) {
+    run.make_step([&](std::unique_ptr<Ddp>& ddp) { training.make(run.step(), run.group(), training.steps_of(*ddp)); });
   }
-  const Wrapper wrapper{[&](const at::Tensor& x) { return ddp(x); },
-                        [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
-                          ddp.run_shards(static_cast<std::uint64_t>(step), body);
-                        },
-                        [](const at::Tensor& loss) { loss.backward(); }, [&] { optimizer.step(); },
-                        ddp.shards().end - 1};
-  make_steps(now, wrapper, model->parameters().front(), made);
+  if (how != "unfinished") run.finish();
 }
 
 int run(std::int64_t steps, const std::string& how) {
   torch::manual_seed(1);
-  const auto model = std::make_shared<Net>();
-  lockstep::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-2));
-  std::int64_t made = 0;  // what no tensor holds
-  int most_ranks = 0, least_ranks = 100;
-  lockstep::ElasticState state;
-  state.tensors = model->parameters();
-  for (const at::Tensor& buffer : model->buffers()) state.tensors.push_back(buffer);
-  state.optimizers = {&optimizer};
-  state.save = [&] { return std::to_string(made); };
-  state.load = [&](const std::string& bytes) { made = std::stoll(bytes); };
-  int last_rank = -1;
-  lockstep::elastic_loop(steps, state, [&](lockstep::ElasticSteps& now) {
-    most_ranks = std::max(most_ranks, now.group()->world_size());
-    least_ranks = std::min(least_ranks, now.group()->world_size());
-    last_rank = now.group()->rank();
-    if (how == "accelerate") return make_steps_of_accelerator(now, model, optimizer, made);
-    make_steps_of_ddp(now, model, optimizer, how == "fuse", made);
-  });
-  if (how == "twice") lockstep::elastic_loop(steps, state, [](lockstep::ElasticSteps&) {});
-  if (made != steps) throw std::runtime_error("made " + std::to_string(made) + " updates");
+  Training training;
+  const char* const checkpoint = std::getenv("CHECKPOINT");
+  if (checkpoint != nullptr && std::filesystem::exists(checkpoint) && is_rank_0_of_the_start()) {
+    training.load(checkpoint);
+  }
+  const std::set<std::string> own{"own", "own-fuse", "unfinished", "uneven"};
+  if (how == "early") lockstep::init_process_group();
+  if (own.count(how) != 0) {
+    make_steps_in_own_loop(steps, training, how);
+  } else {
+    make_steps_in_elastic_loop(steps, training, how);
+  }
+  if (training.made != steps) throw std::runtime_error("made " + std::to_string(training.made) + " updates");
   std::uint64_t hash = 14695981039346656037ULL;
-  for (const at::Tensor& tensor : state.tensors) hash = mixed(hash, tensor);
+  for (const at::Tensor& tensor : training.state().tensors) hash = mixed(hash, tensor);
   lockstep::NamedParameters names;
-  for (const auto& parameter : model->named_parameters()) names.emplace_back(parameter.key(), parameter.value());
-  for (const auto& [name, of_parameter] : optimizer.named_state(names)) {
+  for (const auto& parameter : training.model->named_parameters())
+    names.emplace_back(parameter.key(), parameter.value());
+  for (const auto& [name, of_parameter] : training.optimizer.named_state(names)) {
     for (const auto& [kind, tensor] : of_parameter.tensors) hash = mixed(hash, tensor);
   }
-  if (last_rank == 0) {
-    std::printf("bits %016llx, ranks %d to %d\n", static_cast<unsigned long long>(hash), least_ranks, most_ranks);
+  if (training.last_rank == 0) {
+    if (checkpoint != nullptr) training.save(checkpoint);
+    std::printf("bits %016llx, ranks %d to %d\n", static_cast<unsigned long long>(hash), training.least_ranks,
+                training.most_ranks);
   }
   lockstep::destroy_process_group();
   return 0;

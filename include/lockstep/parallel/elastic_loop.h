@@ -32,6 +32,7 @@ class ElasticSteps {
 };
 
 /// Makes `steps` steps on ranks that may be lost, and replaced, while the process lives.
+/// `on_rank_change` does it for a loop that stays the program's own.
 ///
 ///     lockstep::elastic_loop(1000, {tensors, {&optimizer}}, [&](lockstep::ElasticSteps& steps) {
 ///       lockstep::DistributedDataParallelOptions options;

@@ -1,4 +1,5 @@
-// Tests lockstep::elastic_loop under `lockstep run`: ranks that kill themselves at chosen places of a step.
+// Tests lockstep::elastic_loop and on_rank_change under `lockstep run`: ranks that kill themselves at chosen places of
+// a step.
 #include <string>
 
 #include "tests/e2e/launch.h"
@@ -47,6 +48,10 @@ TEST_P(ElasticLoop, TheOthersFinishWithTheBitsOfTheUndisturbedLoop) {
 }
 TEST_P(ElasticLoop, ALoopWhoseUpdatesAreFusedToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "fuse"); }
 TEST_P(ElasticLoop, ALoopOfAnAcceleratorToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "accelerate"); }
+TEST_P(ElasticLoop, AProgramsOwnLoopToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "own"); }
+TEST_P(ElasticLoop, AProgramsOwnLoopWhoseUpdatesAreFusedToo) {
+  expect_bits_of_the_undisturbed_loop(GetParam(), "own-fuse");
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Places, ElasticLoop,
@@ -65,19 +70,21 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ElasticLoopJobs, ARankThatHasHalfUpdatedIsSurvived) {
-  for (const char* rank : {"0", "1", "2"}) {
-    expect_bits_of_the_undisturbed_loop({"", 3, {rank, "5", "writing"}, "ranks 2 to 3"}, "fuse");
+  for (const char* how : {"fuse", "own-fuse"}) {
+    for (const char* rank : {"0", "1", "2"}) {
+      expect_bits_of_the_undisturbed_loop({"", 3, {rank, "5", "writing"}, "ranks 2 to 3"}, how);
+    }
+    expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "5", "writing"}, "ranks 2 to 4"}, how);
+    expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "4", "writing"}, "ranks 2 to 4"}, how);
+    expect_bits_of_the_undisturbed_loop({"", 2, {"1", "11", "writing"}, "ranks 1 to 2"}, how);
   }
-  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "5", "writing"}, "ranks 2 to 4"}, "fuse");
-  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "4", "writing"}, "ranks 2 to 4"}, "fuse");
-  expect_bits_of_the_undisturbed_loop({"", 2, {"1", "11", "writing"}, "ranks 1 to 2"}, "fuse");
 }
 
 TEST(ElasticLoopJobs, ALostRankIsReplacedAndTheLauncherReportsBoth) {
   const ProgramEnd calm = run({"--nproc-per-node=1"}, elastic_rank("3000"), {{"OMP_NUM_THREADS", "1"}});
-  for (const std::string how : {"", "fuse", "accelerate"}) {
+  for (const std::string how : {"", "fuse", "accelerate", "own", "own-fuse"}) {
     Words program = elastic_rank("3000", how);
-    program.insert(program.end(), {"1", "5", how == "fuse" ? "writing" : "shard"});
+    program.insert(program.end(), {"1", "5", has(how, "fuse") ? "writing" : "shard"});
     const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=1"}, program, {{"OMP_NUM_THREADS", "1"}});
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     EXPECT_TRUE(has(end.err, "killed by SIGKILL (Killed). The others continue with 1 rank on this host")) << end.err;
@@ -91,6 +98,17 @@ TEST(ElasticLoopJobs, IfAllRanksDieTheyAreStartedAgainAsBefore) {
   const ProgramEnd end = train({"--nproc-per-node=2"}, {"0", "5", "shard", "1", "5", "shard"});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "failed first: killed by SIGKILL")) << end.err;
+}
+
+TEST(ElasticLoopJobs, AnOwnLoopThatIsNotFinishedIsReported) {
+  const ProgramEnd end = train({"--nproc-per-node=2"}, {}, "unfinished");
+  EXPECT_TRUE(has(end.err, "ends after step 12 without finish()")) << end.err;
+}
+
+TEST(ElasticLoopJobs, OwnLoopsOfUnequalLengthFail) {
+  const ProgramEnd end = train({"--nproc-per-node=2"}, {}, "uneven");
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "barrier")) << end.err;
 }
 
 // In a second loop the others would count as gone: they have left the first one.

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/comm/process_group.h"
+#include "lockstep/parallel/elastic_state.h"
+
+namespace lockstep {
+
+class ElasticProgress;
+
+/// The part of ElasticRun that does not depend on the type of the wrapper.
+class ElasticRunBase {
+ public:
+  virtual ~ElasticRunBase();
+  ElasticRunBase(const ElasticRunBase&) = delete;
+  ElasticRunBase& operator=(const ElasticRunBase&) = delete;
+
+  /// The ranks that there are now.
+  const std::shared_ptr<Communicator>& group() const;
+  /// Steps that are made. A process that takes a lost rank's
+  /// place begins where the others are.
+  std::int64_t step() const;
+  /// The loop has ended, after the same step on all ranks. There is no wrapper any more. Collective.
+  void finish();
+
+ protected:
+  ElasticRunBase(const ElasticState& state, const ProcessGroupOptions& options);
+  void begin();
+  void run_step(const std::function<void()>& body);
+  void require_wrapped() const;
+
+ private:
+  virtual void wrap() = 0;
+  virtual void unwrap() = 0;
+  void attempt(const std::function<void()>& work);
+  void leave_group();
+  void require_running(const char* what) const;
+
+  const ElasticState state_;
+  std::unique_ptr<ElasticProgress> progress_;
+  bool is_wrapped_ = false;  // for the present group
+  const int exceptions_;     // that were in flight before
+};
+
+/// A training that goes on although ranks are lost or replaced; what `on_rank_change` returns.
+template <typename Wrapper>
+class [[nodiscard]] ElasticRun : public ElasticRunBase {
+ public:
+  using Wrap = std::function<Wrapper(const std::shared_ptr<Communicator>& group)>;
+
+  ElasticRun(const ElasticState& state, Wrap wrap, const ProcessGroupOptions& options)
+      : ElasticRunBase(state, options), wrap_(std::move(wrap)) {
+    begin();
+  }
+
+  /// What `wrap` returned for the ranks that there are now; until the next call of `make_step` or `finish`.
+  /// @throws UsageError  after `finish`, or after a step that failed
+  Wrapper& wrapper() {
+    require_wrapped();
+    return *wrapper_;
+  }
+  /// Makes one step: calls `body(wrapper)`, which forwards, goes backward and updates. If a rank is lost meanwhile, the
+  /// others make the step again with a wrapper of their new group, or take over the state of one that has made it.
+  /// Collective.
+  void make_step(const std::function<void(Wrapper&)>& body) {
+    run_step([&] { body(*wrapper_); });
+  }
+
+ private:
+  void wrap() override { wrapper_.reset(new Wrapper(wrap_(group()))); }
+  void unwrap() override { wrapper_.reset(); }
+
+  Wrap wrap_;
+  std::unique_ptr<Wrapper> wrapper_;
+};
+
+/// Lets a program with a loop of its own continue when ranks are lost, and when processes take their places: `wrap` is
+/// called for the first ranks, and again after each change of ranks. `elastic_loop` does the same for a loop that it
+/// calls.
+///
+///     auto run = lockstep::on_rank_change(state, [&](const std::shared_ptr<lockstep::Communicator>& group) {
+///       lockstep::DistributedDataParallelOptions options;
+///       options.process_group = group;
+///       options.virtual_shards = 8;
+///       return lockstep::DistributedDataParallel(model, options);
+///     });
+///     while (run.step() < 1000) {
+///       run.make_step([&](auto& ddp) {
+///         ddp.run_shards(run.step(), [&](std::int64_t shard) { ... });
+///         optimizer.step();
+///       });
+///     }
+///     run.finish();
+///
+/// A step changes the state only after its last exchange, and lets the errors of exchanges pass. What is exchanged
+/// outside of steps, such as for an evaluation, does not survive: do it at a step's start. `wrap` makes all that
+/// belongs to a group, returns it, and may fuse the only optimizer, over virtual shards; an Accelerator made for the
+/// group serves as well. Between steps a rank may do what it wants alone. All ranks must end their loops after the same
+/// step. With virtual shards no sample is lost, and the bits are those of the undisturbed run. See
+/// docs/reference/survival.md.
+///
+/// Joins the job if the process has not yet (init_process_group), or takes a lost rank's place if `lockstep run`
+/// started it for that.
+/// @throws UsageError  without `lockstep run`
+/// @throws Error  what `wrap` throws, if no rank is lost
+template <typename Wrap>
+auto on_rank_change(const ElasticState& state, Wrap wrap, const ProcessGroupOptions& options = {})
+    -> ElasticRun<std::invoke_result_t<Wrap&, const std::shared_ptr<Communicator>&>> {
+  return {state, std::move(wrap), options};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+#include "lockstep/parallel/on_rank_change.h"
+
+#include <exception>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/parallel/elastic/elastic_progress.h"
+
+namespace lockstep {
+
+ElasticRunBase::ElasticRunBase(const ElasticState& state, const ProcessGroupOptions& options)
+    : state_(state),
+      progress_(std::make_unique<ElasticProgress>(state_, options)),
+      exceptions_(std::uncaught_exceptions()) {}
+
+ElasticRunBase::~ElasticRunBase() {
+  if (progress_->is_over() || std::uncaught_exceptions() > exceptions_) return;
+  log_warning(
+      "what on_rank_change returned ends after step {} without finish(): the other ranks take this one for lost",
+      step());
+}
+
+const std::shared_ptr<Communicator>& ElasticRunBase::group() const { return progress_->group(); }
+std::int64_t ElasticRunBase::step() const { return progress_->step(); }
+
+void ElasticRunBase::begin() {
+  while (!is_wrapped_) attempt([] {});
+}
+
+void ElasticRunBase::run_step(const std::function<void()>& body) {
+  require_running("make_step");
+  const std::int64_t made = step() + 1;
+  while (step() < made || !is_wrapped_) {
+    attempt([&] {
+      if (step() >= made) return;
+      if (progress_->lets_in()) {
+        leave_group();
+        return progress_->admit();
+      }
+      progress_->start_step();
+      body();
+      progress_->finish_step();
+    });
+  }
+}
+
+void ElasticRunBase::finish() {
+  require_running("finish");
+  while (!progress_->is_over()) {
+    attempt([&] {
+      leave_group();
+      progress_->end();
+    });
+  }
+  progress_->leave();
+}
+
+// Also meets the ranks of a group that is new. Nothing of a group may be left when it fails.
+void ElasticRunBase::attempt(const std::function<void()>& work) {
+  progress_->attempt([&] {
+    try {
+      if (!is_wrapped_) {
+        progress_->begin();
+        wrap();
+        is_wrapped_ = true;
+      }
+      work();
+    } catch (...) {
+      leave_group();
+      throw;
+    }
+  });
+}
+
+void ElasticRunBase::leave_group() {
+  unwrap();
+  is_wrapped_ = false;
+}
+
+void ElasticRunBase::require_wrapped() const {
+  if (is_wrapped_) return;
+  throw UsageError("wrapper() of an ElasticRun that has none", group()->membership().where(),
+                   "use it before finish(), and no more after a step that failed");
+}
+
+void ElasticRunBase::require_running(const char* what) const {
+  if (!progress_->is_over()) return;
+  throw UsageError(std::string(what) + " after finish()", group()->membership().where(),
+                   "call finish() once, when all steps are made");
+}
+
+}  // namespace lockstep
