@@ -159,6 +159,7 @@ struct Training {
     all.optimizers = {&optimizer};
     all.save = [this] { return std::to_string(made); };
     all.load = [this](const std::string& bytes) { made = std::stoll(bytes); };
+    all.first_step = made;
     return all;
   }
 

@@ -16,7 +16,7 @@ class ElasticSteps {
  public:
   /// The ranks that there are now.
   const std::shared_ptr<Communicator>& group() const;
-  /// The step to be made, from 0.
+  /// The step to be made, from ElasticState::first_step.
   std::int64_t step() const;
   /// Call it before each step: the step before it is done then. Collective.
   /// @return  false if the body must return: all steps are done, or new ranks are let in
@@ -31,7 +31,7 @@ class ElasticSteps {
   bool has_begun_ = false;
 };
 
-/// Makes `steps` steps on ranks that may be lost, and replaced, while the process lives.
+/// Makes the steps from `state.first_step` to `steps` on ranks that may be lost, and replaced, while the process lives.
 /// `on_rank_change` does it for a loop that stays the program's own.
 ///
 ///     lockstep::elastic_loop(1000, {tensors, {&optimizer}}, [&](lockstep::ElasticSteps& steps) {

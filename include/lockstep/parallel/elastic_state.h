@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ struct ElasticState {
   std::vector<torch::optim::Optimizer*> optimizers;
   std::function<std::string()> save{};                   ///< everything else, as bytes; may be empty
   std::function<void(const std::string& bytes)> load{};  ///< takes over what `save` returned
+  /// Steps that were made before: 0, or those of the checkpoint that this rank has read. A rank that has fewer than
+  /// others gets their state before the first step.
+  std::int64_t first_step = 0;
 };
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ class ElasticRunBase {
 
   /// The ranks that there are now.
   const std::shared_ptr<Communicator>& group() const;
-  /// Steps that are made. A process that takes a lost rank's
+  /// Steps that are made, those before the run included (ElasticState::first_step). A process that takes a lost rank's
   /// place begins where the others are.
   std::int64_t step() const;
   /// The loop has ended, after the same step on all ranks. There is no wrapper any more. Collective.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/e2e/launch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -98,6 +99,23 @@ TEST(ElasticLoopJobs, IfAllRanksDieTheyAreStartedAgainAsBefore) {
   const ProgramEnd end = train({"--nproc-per-node=2"}, {"0", "5", "shard", "1", "5", "shard"});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "failed first: killed by SIGKILL")) << end.err;
+}
+
+// Rank 0 alone reads the checkpoint; with it, it is lost two steps later.
+TEST(ElasticLoopJobs, ALoopContinuesFromACheckpointThatOneRankReads) {
+  const TemporaryFolder folder;
+  for (const std::string how : {"", "fuse", "own", "own-fuse"}) {
+    const std::string file = folder / ("checkpoint" + how);
+    const Changes with{{"OMP_NUM_THREADS", "1"}, {"CHECKPOINT", file}};
+    const ProgramEnd first = run({"--nproc-per-node=3"}, elastic_rank("6", how), with);
+    ASSERT_EQ(first.code, 0) << first.err;
+    Words program = elastic_rank("12", how);
+    program.insert(program.end(), {"0", "8", "shard"});
+    const ProgramEnd second = run({"--nproc-per-node=2"}, program, with);
+    ASSERT_EQ(second.code, 0) << second.err;
+    EXPECT_EQ(bits_in(second), undisturbed()) << how;
+    EXPECT_TRUE(has(second.out, "ranks 1 to 2")) << second.out;
+  }
 }
 
 TEST(ElasticLoopJobs, AnOwnLoopThatIsNotFinishedIsReported) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <utility>
@@ -52,8 +53,12 @@ struct GroupHasChanged : std::exception {
 ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options)
     : state_(state), backup_(state.tensors) {
   refuse_fused_outside(state_.optimizers);
+  if (state_.first_step < 0) {
+    throw UsageError(fmt::format("ElasticState::first_step is {}", state_.first_step), "this process",
+                     "give the number of steps that were made before, such as those of a checkpoint");
+  }
   group_ = join_job(options);
-  if (is_replacement()) step_ = -1;
+  step_ = is_replacement() ? -1 : state_.first_step;
   if (state_.optimizers.size() == 1) {
     if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
   }
