@@ -21,6 +21,7 @@
 #include "lockstep/comm/trace.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
+#include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/start/kernel_choice.h"
 
 namespace lockstep {
@@ -73,6 +74,11 @@ namespace {
 
 // Joins the job, and makes `current` its group.
 void join_job(const ProcessGroupOptions& options, Default& current) {
+  if (is_replacement() && options.init_method == "env://") {
+    throw UsageError("init_process_group in a process that takes a lost rank's place, which the other ranks let in",
+                     "this process",
+                     "leave it out: elastic_loop, on_rank_change, and Trainer with survive_lost_ranks join the job");
+  }
   require_readable_environment();
   adopt_launcher_environment();
   keep_freed_memory();

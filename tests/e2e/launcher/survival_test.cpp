@@ -118,6 +118,16 @@ TEST(ElasticLoopJobs, ALoopContinuesFromACheckpointThatOneRankReads) {
   }
 }
 
+// The others do not wait for a process that asks for a group of its own.
+TEST(ElasticLoopJobs, AProcessThatJoinsARunningJobDoesNotMakeAGroup) {
+  Words program = elastic_rank("3000", "early");
+  program.insert(program.end(), {"1", "5", "shard"});
+  const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=1"}, program, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.out, "ranks 1 to 2")) << end.out;
+  EXPECT_TRUE(has(end.err, "init_process_group in a process that takes a lost rank's place")) << end.err;
+}
+
 TEST(ElasticLoopJobs, AnOwnLoopThatIsNotFinishedIsReported) {
   const ProgramEnd end = train({"--nproc-per-node=2"}, {}, "unfinished");
   EXPECT_TRUE(has(end.err, "ends after step 12 without finish()")) << end.err;
