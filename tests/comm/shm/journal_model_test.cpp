@@ -95,7 +95,7 @@ class DoomedMemory {
 
 // There are as many elements as ranks at first. A rank that is alone updates all of them. Each is a block.
 struct DoomedElements {
-  static constexpr std::size_t kBlock = 1;
+  static std::size_t block(std::size_t) { return 1; }
 
   DoomedMemory& memory;
   int rank;

@@ -92,7 +92,7 @@ class MortalMemory {
 
 // A rank's elements, and its undo log. The update of each word depends on its old value and on its place.
 struct ModelElements {
-  static constexpr std::size_t kBlock = 1;
+  static std::size_t block(std::size_t) { return 1; }
 
   MortalMemory& memory;
   int owner;

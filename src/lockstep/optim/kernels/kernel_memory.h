@@ -126,10 +126,11 @@ class CopyWriter {
 template <typename S>
 class KernelLog {
  public:
-  static constexpr std::size_t kBlock = UndoLog::kBlock;
   using T = typename S::Element;
 
   [[gnu::always_inline]] explicit KernelLog(const UndoLog& log) : log_(log) {}
+
+  [[gnu::always_inline]] std::size_t block(std::size_t begin) const { return log_.block(begin); }
 
   [[gnu::always_inline]] void save(std::size_t begin, std::size_t elements, std::size_t slot) const {
     for (std::size_t a = 0; a < log_.num_arrays; ++a) {
