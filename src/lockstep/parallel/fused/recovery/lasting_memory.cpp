@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::size_t kArrays = 2 + UpdateRun::kMaxBuffers;  // weights, sums, state
 
+// So far is each array of a bucket behind the start of its pages. An update runs over all of them at once: a load waits
+// for an earlier store whose address has the same last 12 bits.
+constexpr std::size_t start_of(std::size_t array) { return array * 17 * shm::kLineBytes; }
+
 std::size_t in_whole(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 void add(std::uint64_t& digest, std::uint64_t value) { digest = mix_bits(digest ^ mix_bits(value + 1)); }
@@ -156,13 +160,15 @@ std::int64_t LastingMemory::numel(std::size_t bucket, int world_size) const {
 std::size_t LastingMemory::room_bytes(std::size_t bucket) const {
   const Shape::Bucket& of = shape_.buckets[bucket];
   const std::size_t bytes = static_cast<std::size_t>(of.numel) * c10::elementSize(of.dtype);
-  return in_whole(bytes + shm::kLineBytes * static_cast<std::size_t>(shape_.most_ranks), shm::page_bytes());
+  const std::size_t padding = shm::kLineBytes * static_cast<std::size_t>(shape_.most_ranks);
+  return in_whole(bytes + padding + start_of(kArrays), shm::page_bytes());
 }
 
 at::Tensor LastingMemory::array(std::size_t bucket, std::size_t index) const {
   const at::ScalarType dtype = shape_.buckets[bucket].dtype;
   const std::size_t room = room_bytes(bucket);
-  return over(main_, offsets_[bucket] + index * room, static_cast<std::int64_t>(room / c10::elementSize(dtype)), dtype);
+  const auto numel = static_cast<std::int64_t>((room - start_of(kArrays)) / c10::elementSize(dtype));
+  return over(main_, offsets_[bucket] + index * room + start_of(index), numel, dtype);
 }
 
 at::Tensor LastingMemory::gradients(int place, std::size_t bucket) {
