@@ -69,6 +69,10 @@ void TrainerContext::keep_callback_states(const TrainerControl& seen) {
                              {"should_log", seen.should_log}};
   state.stateful_callbacks["TrainerControl"] =
       nlohmann::json{{"args", flags}, {"attributes", nlohmann::json::object()}}.dump();
+  keep_states_of_callbacks();
+}
+
+void TrainerContext::keep_states_of_callbacks() {
   for (const auto& callback : options.callbacks) {
     if (!callback->name().empty()) state.stateful_callbacks[callback->name()] = callback->state();
   }

@@ -44,6 +44,7 @@ struct TrainerContext {
   void agree_on_control(bool* further = nullptr);
   /// Stores the callbacks' states, and `seen`, in the trainer's state, as Hugging Face's "stateful_callbacks".
   void keep_callback_states(const TrainerControl& seen);
+  void keep_states_of_callbacks();
   /// Adds "epoch" and the step, appends it to the history, and notifies callbacks.
   void log(Logs logs);
   /// Prints a line on rank 0.

@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/net/worlds/job_memory.h"
@@ -36,7 +37,7 @@ class InJobMemory : public ::testing::Test {
   }
   static TrainingMemory::Place a_place() {
     TrainingMemory::Place place;
-    place.text = "{\"a\": \"two\\nlines\"}";
+    place.text = std::string("two\nlines\0", 10);
     place.position = 41;
     place.options = {{{"lr", 0.1}, {"eps", 1e-8}}, {{"lr", 0.2}}};
     place.buffers = lockstep::bytes_of({at::arange(3), at::arange(2)});
@@ -69,6 +70,28 @@ TEST_F(InJobMemory, APlaceIsFoundAsItWasKept) {
   EXPECT_TRUE(at::equal(buffers[0], at::arange(3)));
   EXPECT_TRUE(at::equal(buffers[1], at::arange(2)));
   EXPECT_THROW(tensors_of_bytes(found.buffers, {at::arange(3)}), Error);
+}
+
+// Three processes are the first rank in turn; each adds to the log what the others have not seen.
+TEST_F(InJobMemory, TheLogIsWholeWhoeverHasWrittenBefore) {
+  std::vector<LogEntry> log;
+  std::vector<std::unique_ptr<TrainingMemory>> processes;
+  for (int i = 0; i < 3; ++i) {
+    processes.push_back(std::make_unique<TrainingMemory>(std::make_shared<JobMemoryMap>(file_.get()), "one"));
+  }
+  for (const int first : {0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 2, 0, 2, 2, 2, 1}) {
+    const auto step = static_cast<std::int64_t>(log.size());
+    log.push_back({step, {{"loss", 1.0 / static_cast<double>(step + 1)}, {"of", first}}});
+    processes[static_cast<std::size_t>(first)]->keep(a_place(), log, step);
+    header().number.store(header().number.load() + 1);
+    const TrainingMemory::Place found = TrainingMemory(job_, "one").place();
+    EXPECT_EQ(found.text, a_place().text);
+    ASSERT_EQ(found.history.size(), log.size());
+    for (std::size_t i = 0; i < log.size(); ++i) {
+      EXPECT_EQ(found.history[i].step, log[i].step);
+      EXPECT_EQ(found.history[i].values, log[i].values);
+    }
+  }
 }
 
 TEST_F(InJobMemory, OnlyTheSameTrainingMayContinue) {
@@ -146,6 +169,11 @@ TEST_F(InJobMemory, WhatIsTooLargeIsNotKept) {
   large.buffers.resize(std::size_t{32} << 20);
   memory.keep(large, {}, 2);
   EXPECT_FALSE(can_continue("one")) << "an older place than the weights";
+  TrainingMemory another(job_, "one");
+  another.keep(a_place(), {}, 2);
+  EXPECT_TRUE(can_continue("one"));
+  another.keep(a_place(), std::vector<LogEntry>(600000, {1, {{"loss", 0.1}}}), 3);
+  EXPECT_FALSE(can_continue("one")) << "an older log than the weights";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct JobMemoryHeader {
   std::atomic<std::uint64_t> layout;     ///< kLayout, once ranks have written something
   std::atomic<std::uint64_t> can_begin;  ///< not 0: ranks that are started can continue from here
   std::atomic<std::uint64_t> steps;      ///< updates of the training that are done there, or are about to be
-  static constexpr std::uint64_t kLayout = 0x4c53'4d45'4d00'0002;
+  static constexpr std::uint64_t kLayout = 0x4c53'4d45'4d00'0003;
 };
 
 /// Makes such a file. @return  nothing if the kernel has none, as in some sandboxes; ranks then do without

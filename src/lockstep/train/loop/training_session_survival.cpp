@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -15,17 +14,11 @@
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/training_session.h"
-#include "lockstep/train/survival/exact_number.h"
+#include "lockstep/train/survival/fields.h"
+#include "lockstep/train/survival/passed_on.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
-namespace {
-
-nlohmann::json json_of_sum(const LossMemory::Sum& sum) { return {exact_number(sum.losses), sum.updates}; }
-LossMemory::Sum sum_of(const nlohmann::json& json) { return {number_of_exact(json.at(0)), json.at(1)}; }
-
-}  // namespace
-
 void TrainingSession::recover(const std::exception_ptr& failure) {
   require_lost_rank(failure);
   engine_.reset();  // both hold the group, whose end the others may have to notice
@@ -221,64 +214,59 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
 // @param has_history  of the log
 std::string TrainingSession::passed_on(bool has_history) {
   const TrainerControl& control = context_.control;
-  context_.keep_callback_states(control);
+  context_.keep_states_of_callbacks();
+  PassedOn all{stage_,
+               epoch_before_,
+               micro_batch_before_,
+               parts_.plan.max_steps,
+               {},
+               control,
+               parts_.updater.passed_on(),
+               parts_.losses.unlogged(),
+               parts_.losses.session(),
+               first_step_,
+               samples_of_session_,
+               checkpoints_.saved_step(),
+               stop_signal_,
+               epoch_ended_,
+               joiner_waits_,
+               evaluated_,
+               memory_->purpose()};
+  // Written in place, because a copy would take longer.
   std::vector<LogEntry> history;
   if (!has_history) std::swap(history, context_.state.log_history);
-  const std::string state = trainer_state_json(context_.state);
+  std::swap(all.state, context_.state);
+  FieldWriter fields;
+  fields(all);
+  std::swap(all.state, context_.state);
   if (!has_history) std::swap(history, context_.state.log_history);
-  const nlohmann::json json{{"stage", static_cast<int>(stage_)},
-                            {"epoch", epoch_before_},
-                            {"micro_batch", micro_batch_before_},
-                            {"max_steps", parts_.plan.max_steps},
-                            {"state", state},
-                            {"epoch_of_state", exact_number(context_.state.epoch)},
-                            {"flos", exact_number(context_.state.total_flos)},
-                            {"control",
-                             {control.should_training_stop, control.should_epoch_stop, control.should_save,
-                              control.should_evaluate, control.should_log}},
-                            {"updater", parts_.updater.passed_on()},
-                            {"losses", {json_of_sum(parts_.losses.unlogged()), json_of_sum(parts_.losses.session())}},
-                            {"first_step", first_step_},
-                            {"samples", samples_of_session_},
-                            {"saved_step", checkpoints_.saved_step()},
-                            {"stop_signal", stop_signal_},
-                            {"epoch_ended", epoch_ended_},
-                            {"joiner_waits", joiner_waits_},
-                            {"evaluated", evaluated_},
-                            {"purpose", memory_->purpose()}};
-  return json.dump();
+  return fields.bytes();
 }
 
 void TrainingSession::take_over(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
-  stage_ = static_cast<Stage>(json.at("stage").get<int>());
-  epoch_before_ = json.at("epoch");
-  micro_batch_before_ = json.at("micro_batch");
-  set_max_steps(args_, json.at("max_steps"), parts_.plan);
-  TrainerState state = parse_trainer_state(json.at("state"), "the state of another rank");
-  state.epoch = number_of_exact(json.at("epoch_of_state"));
-  state.total_flos = number_of_exact(json.at("flos"));
-  state.is_world_process_zero = context_.state.is_world_process_zero;
-  state.is_local_process_zero = context_.state.is_local_process_zero;
-  context_.state = std::move(state);
-  TrainerControl& control = context_.control;
-  const nlohmann::json& flags = json.at("control");
-  control.should_training_stop = flags.at(0);
-  control.should_epoch_stop = flags.at(1);
-  control.should_save = flags.at(2);
-  control.should_evaluate = flags.at(3);
-  control.should_log = flags.at(4);
-  parts_.updater.take_over(json.at("updater"), parts_.plan);
-  parts_.losses.set_unlogged(sum_of(json.at("losses").at(0)));
-  parts_.losses.set_session(sum_of(json.at("losses").at(1)));
-  first_step_ = json.at("first_step");
-  samples_of_session_ = json.at("samples");
-  checkpoints_.set_saved_step(json.at("saved_step"));
-  stop_signal_ = json.at("stop_signal");
-  epoch_ended_ = json.at("epoch_ended");
-  joiner_waits_ = json.at("joiner_waits");
-  evaluated_ = json.at("evaluated");
-  memory_->set_purpose(json.at("purpose"));
+  PassedOn all;
+  FieldReader fields(text, "the state of another rank");
+  fields(all);
+  fields.end();
+  stage_ = all.stage;
+  epoch_before_ = all.epoch;
+  micro_batch_before_ = all.micro_batch;
+  set_max_steps(args_, all.max_steps, parts_.plan);
+  all.state.is_world_process_zero = context_.state.is_world_process_zero;
+  all.state.is_local_process_zero = context_.state.is_local_process_zero;
+  context_.state = std::move(all.state);
+  context_.control = all.control;
+  parts_.updater.take_over(all.updater, parts_.plan);
+  parts_.losses.set_unlogged(all.unlogged);
+  parts_.losses.set_session(all.session);
+  first_step_ = all.first_step;
+  samples_of_session_ = all.samples;
+  checkpoints_.set_saved_step(all.saved_step);
+  stop_signal_ = all.stop_signal;
+  epoch_ended_ = all.epoch_ended;
+  joiner_waits_ = all.joiner_waits;
+  evaluated_ = all.evaluated;
+  memory_->set_purpose(all.purpose);
   load_callback_states();
 }
 

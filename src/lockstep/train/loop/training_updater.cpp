@@ -5,7 +5,6 @@
 
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/train/survival/exact_number.h"
 
 namespace lockstep {
 namespace {
@@ -62,20 +61,17 @@ void TrainingUpdater::load(const Checkpoint& checkpoint) {
   scaler_->load_state(parse_scaler(checkpoint.file(kScalerFile), checkpoint.path() + "/" + kScalerFile));
 }
 
-nlohmann::json TrainingUpdater::passed_on() const {
-  nlohmann::json json{
-      {"schedule", schedule_->state()}, {"norm", exact_number(norm_)}, {"learning_rate", exact_number(learning_rate_)}};
-  if (scaler_) json["scaler"] = scaler_json(scaler_->state());
-  return json;
+PassedOn::Updater TrainingUpdater::passed_on() const {
+  return {schedule_->state(), scaler_ ? scaler_json(scaler_->state()) : "", norm_, learning_rate_};
 }
 
-void TrainingUpdater::take_over(const nlohmann::json& from, const TrainingPlan& plan) {
+void TrainingUpdater::take_over(const PassedOn::Updater& from, const TrainingPlan& plan) {
   const std::string where = "the state of another rank";
   schedule_ = std::make_unique<TrainingSchedule>(args_, plan, *optimizer_);
-  schedule_->load_state(from.at("schedule").get<std::string>(), where);
-  if (scaler_) scaler_->load_state(parse_scaler(from.at("scaler").get<std::string>(), where));
-  norm_ = number_of_exact(from.at("norm"));
-  learning_rate_ = number_of_exact(from.at("learning_rate"));
+  schedule_->load_state(from.schedule, where);
+  if (scaler_) scaler_->load_state(parse_scaler(from.scaler, where));
+  norm_ = from.norm;
+  learning_rate_ = from.learning_rate;
 }
 
 void TrainingUpdater::load_schedule(const Checkpoint& checkpoint, const TrainingPlan& plan) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "lockstep/checkpoint/checkpoint_content.h"
 #include "lockstep/optim/grad_scaler.h"
 #include "lockstep/train/loop/training_optimizer.h"
+#include "lockstep/train/survival/passed_on.h"
 
 namespace lockstep {
 
@@ -50,9 +50,9 @@ class TrainingUpdater {
   void load(const Checkpoint& checkpoint);
   /// What another rank needs, beside the optimizer, to continue like this one: schedule, scale, and the last update's
   /// numbers.
-  nlohmann::json passed_on() const;
+  PassedOn::Updater passed_on() const;
   /// Takes that over. The optimizer must have taken over its state and its options before.
-  void take_over(const nlohmann::json& from, const TrainingPlan& plan);
+  void take_over(const PassedOn::Updater& from, const TrainingPlan& plan);
   /// Loads the schedule, for the number of updates that `plan` has now.
   void load_schedule(const Checkpoint& checkpoint, const TrainingPlan& plan);
 

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/mix_bits.h"
-#include "lockstep/train/survival/exact_number.h"
+#include "lockstep/train/survival/fields.h"
+#include "lockstep/train/survival/passed_on.h"
 
 namespace lockstep {
 namespace {
@@ -18,23 +18,7 @@ namespace {
 constexpr const char* kTooLarge =
     "what this training needs to continue after the end of all ranks is too large for the job's memory";
 
-nlohmann::json exact_json(const std::map<std::string, double>& values) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const auto& [name, value] : values) json[name] = exact_number(value);
-  return json;
-}
-
-std::map<std::string, double> exact_values(const nlohmann::json& json) {
-  std::map<std::string, double> values;
-  for (const auto& [name, value] : json.items()) values[name] = number_of_exact(value);
-  return values;
-}
-
-// A record's text: what the memory itself looks at, as a line of JSON; the place's text, a line; and a line for each
-// entry of the history.
-nlohmann::json first_line(const std::string& text) {
-  return nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
-}
+constexpr const char* kWhat = "what a training keeps in the job's memory";
 
 }  // namespace
 
@@ -60,17 +44,13 @@ void TrainingMemory::give_up(const std::string& why) {
 void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step) {
   if (!job_ || has_given_up_) return;
   for (; written_entries_ < history.size(); ++written_entries_) {
-    const LogEntry& entry = history[written_entries_];
-    history_text_ += '\n' + nlohmann::json{{"step", entry.step}, {"values", exact_json(entry.values)}}.dump();
+    LogEntry entry = history[written_entries_];
+    history_(entry);
   }
-  nlohmann::json options = nlohmann::json::array();
-  for (const auto& group : place.options) options.push_back(exact_json(group));
-  const nlohmann::json json{
-      {"purpose", purpose_}, {"position", place.position}, {"options", options}, {"untrained", place.untrained}};
-  const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  FieldWriter fields;
+  fields(purpose_, place.position, place.options, place.untrained, place.text);
   try {
-    if (!job_->begin_update(updates(), {line + '\n' + place.text + history_text_, place.buffers}))
-      return give_up(kTooLarge);
+    if (!job_->begin_update(updates(), {fields.bytes(), place.buffers}, history_.bytes())) return give_up(kTooLarge);
   } catch (const Error& error) {
     return give_up(error.happened());
   }
@@ -81,13 +61,10 @@ void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& histo
 void TrainingMemory::keep_outcome(const Outcome& outcome) {
   if (!job_ || has_given_up_) return;
   const UpdateTotals& totals = outcome.totals;
-  const nlohmann::json json{{"loss", exact_number(totals.loss)},
-                            {"count", totals.count},
-                            {"samples", totals.samples},
-                            {"operations", exact_number(totals.operations)},
-                            {"stop_signal", outcome.stop_signal}};
+  FieldWriter fields;
+  fields(totals.loss, totals.count, totals.samples, totals.operations, outcome.stop_signal);
   try {
-    if (!job_->note_outcome(updates() + 1, {json.dump(), outcome.buffers})) give_up(kTooLarge);
+    if (!job_->note_outcome(updates() + 1, {fields.bytes(), outcome.buffers})) give_up(kTooLarge);
   } catch (const Error& error) {
     give_up(error.happened());
   }
@@ -102,8 +79,9 @@ bool TrainingMemory::has_place(std::string& why_not) const {
   std::uint64_t number = 0;
   const auto record = job_->begun(number);
   if (!record) return false;
-  const nlohmann::json json = first_line(record->text);
-  if (json.is_object() && json.value("purpose", "") == purpose_) return true;
+  std::string purpose;
+  FieldReader(record->text, kWhat)(purpose);
+  if (purpose == purpose_) return true;
   why_not = "it is the state of a training with other arguments, data or weights";
   return false;
 }
@@ -111,20 +89,11 @@ bool TrainingMemory::has_place(std::string& why_not) const {
 TrainingMemory::Place TrainingMemory::place() const {
   Place place;
   const auto record = job_->begun(place.updates);
-  const std::string& text = record.value().text;
-  const nlohmann::json json = first_line(text);
-  place.position = json.at("position");
-  place.untrained = json.at("untrained");
-  for (const nlohmann::json& group : json.at("options")) place.options.push_back(exact_values(group));
-  const std::size_t second = text.find('\n') + 1;
-  std::size_t end = text.find('\n', second);
-  place.text = text.substr(second, end - second);
-  while (end != std::string::npos) {
-    const std::size_t begin = end + 1;
-    end = text.find('\n', begin);
-    const nlohmann::json entry = nlohmann::json::parse(text.substr(begin, end - begin));
-    place.history.push_back({entry.at("step"), exact_values(entry.at("values"))});
-  }
+  std::string purpose;
+  FieldReader fields(record.value().text, kWhat);
+  fields(purpose, place.position, place.options, place.untrained, place.text);
+  fields.end();
+  for (FieldReader history(record->log, kWhat); !history.is_at_end();) history(place.history.emplace_back());
   place.buffers = record->bytes;
   return place;
 }
@@ -136,13 +105,11 @@ TrainingMemory::Outcome TrainingMemory::outcome(const Place& place) const {
                             updates(), place.updates),
                 "memory that outlives the ranks", "this is a fault of the library; resume from the last checkpoint");
   }
-  const nlohmann::json json = nlohmann::json::parse(record->text);
   Outcome outcome;
-  outcome.totals.loss = number_of_exact(json.at("loss"));
-  outcome.totals.count = json.at("count");
-  outcome.totals.samples = json.at("samples");
-  outcome.totals.operations = number_of_exact(json.at("operations"));
-  outcome.stop_signal = json.at("stop_signal");
+  UpdateTotals& totals = outcome.totals;
+  FieldReader fields(record->text, kWhat);
+  fields(totals.loss, totals.count, totals.samples, totals.operations, outcome.stop_signal);
+  fields.end();
   outcome.buffers = record->bytes;
   return outcome;
 }

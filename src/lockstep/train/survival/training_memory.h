@@ -13,6 +13,7 @@
 #include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/parallel/fused/recovery/job_memory_map.h"
 #include "lockstep/train/shards/update_totals.h"
+#include "lockstep/train/survival/fields.h"
 
 namespace lockstep {
 
@@ -29,7 +30,7 @@ class TrainingMemory {
 
   /// The training before an update.
   struct Place {
-    std::string text;           ///< one line, as a rank passes it on to others, without the history of its log
+    std::string text;           ///< as a rank passes it on to others, without the history of its log
     std::int64_t position = 0;  ///< see Survival
     std::vector<std::map<std::string, double>> options;  ///< of the optimizer's groups
     std::vector<LogEntry> history;
@@ -66,7 +67,7 @@ class TrainingMemory {
 
   std::shared_ptr<JobMemoryMap> job_;
   std::string purpose_;
-  std::string history_text_;         // of the first entries
+  FieldWriter history_;              // of the first entries
   std::size_t written_entries_ = 0;  // their number
   bool has_given_up_ = false;        // the log says so
 };

@@ -78,8 +78,7 @@ OF_UPDATES = [
      "  if (group.world_size() > 1) group.barrier();\n", ""),
 ]
 OF_TRAININGS = [
-    ("the place of another training counts", TRAINING, 'json.is_object() && json.value("purpose", "") == purpose_',
-     "json.is_object()"),
+    ("the place of another training counts", TRAINING, "if (purpose == purpose_)", "if (!purpose.empty())"),
     ("a training that failed by itself is continued", SESSION, "    memory_->withdraw();\n", ""),
     ("an older place counts if the newest one is too large", TRAINING, "  withdraw();\n  log_warning", "  log_warning"),
     ("a place without weights counts", TRAINING, "header.is_whole.load() == 0 || ", ""),
@@ -88,8 +87,11 @@ OF_TRAININGS = [
      "return record;"),
     ("an outcome counts before the update does", TRAINING, "if (!record || updates() != place.updates + 1) {",
      "if (!record) {"),
-    ("a place counts before it is whole", MAP, "  if (!write(next % 2, number, record)) return false;\n",
-     "  newest.store(next);\n  if (!write(next % 2, number, record)) return false;\n"),
+    ("a place counts before it is whole", MAP, "  if (!write(next % 2, number, record, log)) return false;\n",
+     "  newest.store(next);\n  if (!write(next % 2, number, record, log)) return false;\n"),
+    ("a log that another process has written counts as this one's", MAP, "const bool is_mine = ",
+     "const bool is_mine = true || "),
+    ("what a log has more is not written", MAP, "mine.log_bytes = log.size();", "mine.log_bytes = 2 * log.size();"),
     ("a place overwrites the one before", MAP, "next = newest.load() + 1;", "next = newest.load() + 2;"),
     ("other arguments are the same training", SESSION, '{"arguments", arguments}, ', ""),
     ("other data are the same training", SESSION, '{"samples", samples_of(*context_.options.train_dataset)},', ""),

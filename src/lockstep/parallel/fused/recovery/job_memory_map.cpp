@@ -17,20 +17,23 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 4096;
-constexpr std::size_t kRecordBytes = std::size_t{16} << 20;  // pages come when they are written
-constexpr std::size_t kOutcomePlace = 2;                     // behind the two places of records, which take turns
+// A place is a head, text and tensors, and then the log. Pages come when they are written.
+constexpr std::size_t kRecordBytes = std::size_t{16} << 20;
+constexpr std::size_t kLogBytes = std::size_t{16} << 20;
+constexpr std::size_t kOutcomePlace = 2;  // behind the two places of records, which take turns
 static_assert(kOutcomePlace + 1 == JobMemoryMap::kPlaces);
 static_assert(sizeof(MemoryHeader) <= kHeaderBytes);
 
-struct RecordHead {
+std::size_t offset_of(std::size_t place) { return kHeaderBytes + place * (kRecordBytes + kLogBytes); }
+
+}  // namespace
+
+struct JobMemoryMap::Head {
   std::uint64_t number = 0;
   std::uint64_t text_bytes = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t log_bytes = 0;
 };
-
-std::size_t offset_of(std::size_t place) { return kHeaderBytes + place * kRecordBytes; }
-
-}  // namespace
 
 std::size_t JobMemoryMap::end_of_records() { return offset_of(kOutcomePlace + 1); }
 
@@ -70,50 +73,64 @@ void JobMemoryMap::grow(std::size_t bytes) const {
               "memory that outlives the ranks", "raise the limit of file sizes (ulimit -f)");
 }
 
-bool JobMemoryMap::write(std::size_t place, std::uint64_t number, const Record& record) {
-  const RecordHead head{number, record.text.size(), record.bytes.size()};
+// Rarely asks for pages, because that looks at the host's memory.
+void JobMemoryMap::reserve(std::size_t offset, std::size_t bytes, std::size_t most, std::size_t& reserved) const {
+  if (bytes <= reserved) return;
+  const std::size_t with_room = std::min(2 * bytes, most);
+  shm::reserve_pages(file_, offset, with_room);
+  reserved = with_room;
+}
+
+bool JobMemoryMap::write(std::size_t place, std::uint64_t number, const Record& record, const std::string& log) {
+  const Head head{number, record.text.size(), record.bytes.size(), log.size()};
   const std::size_t bytes = sizeof(head) + record.text.size() + record.bytes.size();
-  if (bytes > kRecordBytes) return false;
-  if (bytes > reserved_[place]) {  // rarely: it looks at the host's memory
-    const std::size_t with_room = std::min(2 * bytes, kRecordBytes);
-    shm::reserve_pages(file_, offset_of(place), with_room);
-    reserved_[place] = with_room;
-  }
-  std::byte* out = pages_->data() + offset_of(place);
-  std::memcpy(out, &head, sizeof(head));
-  std::memcpy(out + sizeof(head), record.text.data(), record.text.size());
+  if (bytes > kRecordBytes || log.size() > kLogBytes) return false;
+  Place& mine = places_[place];
+  reserve(offset_of(place), bytes, kRecordBytes, mine.reserved);
+  reserve(offset_of(place) + kRecordBytes, log.size(), kLogBytes, mine.log_reserved);
+  std::byte* const first = pages_->data() + offset_of(place);
+  Head before;
+  std::memcpy(&before, first, sizeof(before));
+  const bool is_mine = before.number == mine.number && before.log_bytes == mine.log_bytes;
+  const std::size_t written = is_mine ? std::min<std::size_t>(mine.log_bytes, log.size()) : 0;
+  std::memcpy(first, &head, sizeof(head));
+  std::memcpy(first + sizeof(head), record.text.data(), record.text.size());
   if (!record.bytes.empty()) {
-    std::memcpy(out + sizeof(head) + record.text.size(), record.bytes.data(), record.bytes.size());
+    std::memcpy(first + sizeof(head) + record.text.size(), record.bytes.data(), record.bytes.size());
   }
+  std::memcpy(first + kRecordBytes + written, log.data() + written, log.size() - written);
+  mine.number = number;
+  mine.log_bytes = log.size();
   return true;
 }
 
 std::optional<JobMemoryMap::Record> JobMemoryMap::read(std::size_t place, std::uint64_t& number) const {
-  RecordHead head;
+  Head head;
   const std::byte* const in = pages_->data() + offset_of(place);
   std::memcpy(&head, in, sizeof(head));
   const std::size_t most = kRecordBytes - sizeof(head);
-  if (head.text_bytes > most || head.bytes > most - head.text_bytes) return std::nullopt;
+  if (head.text_bytes > most || head.bytes > most - head.text_bytes || head.log_bytes > kLogBytes) return std::nullopt;
   Record record;
   const auto* const text = reinterpret_cast<const char*>(in + sizeof(head));
   record.text.assign(text, head.text_bytes);
   const std::byte* const bytes = in + sizeof(head) + head.text_bytes;
   record.bytes.assign(bytes, bytes + head.bytes);
+  record.log.assign(reinterpret_cast<const char*>(in + kRecordBytes), head.log_bytes);
   number = head.number;
   return record;
 }
 
-bool JobMemoryMap::begin_update(std::uint64_t number, const Record& record) {
+bool JobMemoryMap::begin_update(std::uint64_t number, const Record& record, const std::string& log) {
   shm::Word& newest = header().record;
   const std::uint64_t next = newest.load() + 1;
-  if (!write(next % 2, number, record)) return false;
+  if (!write(next % 2, number, record, log)) return false;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   newest.store(next);
   return true;
 }
 
 bool JobMemoryMap::note_outcome(std::uint64_t number, const Record& record) {
-  return write(kOutcomePlace, number, record);
+  return write(kOutcomePlace, number, record, "");
 }
 
 std::optional<JobMemoryMap::Record> JobMemoryMap::begun(std::uint64_t& number) const {

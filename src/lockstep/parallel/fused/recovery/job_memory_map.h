@@ -46,16 +46,19 @@ class JobMemoryMap {
   /// Lets the file have at least `bytes`. Several ranks may do so at once. @throws Error  if it cannot
   void grow(std::size_t bytes) const;
 
-  /// What a program needs to continue, beside weights and the optimizer's state: a text, and tensors one after the
-  /// other.
+  /// What a program needs to continue, beside weights and the optimizer's state: a text, tensors one after the other,
+  /// and a log, which only grows.
   struct Record {
     std::string text;
     std::vector<std::byte> bytes;
+    std::string log{};
   };
   /// Replaces the newest record: whoever is killed meanwhile leaves the old one. One rank at a time.
   /// @param number  of the update that comes next
-  /// @return  false if it is too large
-  bool begin_update(std::uint64_t number, const Record& record);
+  /// @param record  without its log
+  /// @param log  as in this object's calls before, or longer: what is there already is not written again
+  /// @return  false if text and bytes, or the log, are too large
+  bool begin_update(std::uint64_t number, const Record& record, const std::string& log);
   /// What else the update that comes next leads to. Before any rank may decide it.
   bool note_outcome(std::uint64_t number, const Record& record);
   /// The newest record, with `number` as above; nothing if there is none.
@@ -64,11 +67,19 @@ class JobMemoryMap {
   std::optional<Record> outcome(std::uint64_t number) const;
 
  private:
-  bool write(std::size_t place, std::uint64_t number, const Record& record);
+  struct Head;  // of a place
+  bool write(std::size_t place, std::uint64_t number, const Record& record, const std::string& log);
+  void reserve(std::size_t offset, std::size_t bytes, std::size_t most, std::size_t& reserved) const;
   std::optional<Record> read(std::size_t place, std::uint64_t& number) const;
 
   int file_;
-  std::array<std::size_t, kPlaces> reserved_{};  // bytes of each place that have pages
+  struct Place {
+    std::size_t reserved = 0;      // bytes of text and tensors that have pages
+    std::size_t log_reserved = 0;  // of the log
+    std::uint64_t number = 0;      // that this object has written there last
+    std::uint64_t log_bytes = 0;   // with it; 0: it has written none
+  };
+  std::array<Place, kPlaces> places_{};
   std::shared_ptr<shm::Mapping> pages_;
 };
 
