@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@ class ElasticRunBase {
   /// place begins where the others are.
   std::int64_t step() const;
   /// The loop has ended, after the same step on all ranks. There is no wrapper any more. Collective.
+  /// @throws UsageError  within a step or `wrap`
   void finish();
 
  protected:
@@ -37,14 +39,16 @@ class ElasticRunBase {
  private:
   virtual void wrap() = 0;
   virtual void unwrap() = 0;
+  void alone(const char* call, const std::function<void()>& work);
   void attempt(const std::function<void()>& work);
   void leave_group();
-  void require_running(const char* what) const;
+  void require_running(const char* call) const;
 
   const ElasticState state_;
   std::unique_ptr<ElasticProgress> progress_;
-  bool is_wrapped_ = false;  // for the present group
-  const int exceptions_;     // that were in flight before
+  bool is_wrapped_ = false;                 // for the present group
+  std::atomic<const char*> call_{nullptr};  // that is being made
+  const int exceptions_;                    // that were in flight before
 };
 
 /// A training that goes on although ranks are lost or replaced; what `on_rank_change` returns.
@@ -67,6 +71,7 @@ class [[nodiscard]] ElasticRun : public ElasticRunBase {
   /// Makes one step: calls `body(wrapper)`, which forwards, goes backward and updates. If a rank is lost meanwhile, the
   /// others make the step again with a wrapper of their new group, or take over the state of one that has made it.
   /// Collective.
+  /// @throws UsageError  within a step or `wrap`
   void make_step(const std::function<void(Wrapper&)>& body) {
     run_step([&] { body(*wrapper_); });
   }

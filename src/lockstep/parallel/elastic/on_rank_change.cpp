@@ -1,5 +1,7 @@
 #include "lockstep/parallel/on_rank_change.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 
 #include "lockstep/base/error.h"
@@ -24,35 +26,57 @@ const std::shared_ptr<Communicator>& ElasticRunBase::group() const { return prog
 std::int64_t ElasticRunBase::step() const { return progress_->step(); }
 
 void ElasticRunBase::begin() {
-  while (!is_wrapped_) attempt([] {});
+  alone("on_rank_change", [this] {
+    while (!is_wrapped_) attempt([] {});
+  });
 }
 
 void ElasticRunBase::run_step(const std::function<void()>& body) {
-  require_running("make_step");
-  const std::int64_t made = step() + 1;
-  while (step() < made || !is_wrapped_) {
-    attempt([&] {
-      if (step() >= made) return;
-      if (progress_->lets_in()) {
-        leave_group();
-        return progress_->admit();
-      }
-      progress_->start_step();
-      body();
-      progress_->finish_step();
-    });
-  }
+  alone("make_step", [&] {
+    const std::int64_t made = step() + 1;
+    while (step() < made || !is_wrapped_) {
+      attempt([&] {
+        if (step() >= made) return;
+        if (progress_->lets_in()) {
+          leave_group();
+          return progress_->admit();
+        }
+        progress_->start_step();
+        body();
+        progress_->finish_step();
+      });
+    }
+  });
 }
 
 void ElasticRunBase::finish() {
-  require_running("finish");
-  while (!progress_->is_over()) {
-    attempt([&] {
-      leave_group();
-      progress_->end();
-    });
+  alone("finish", [this] {
+    while (!progress_->is_over()) {
+      attempt([&] {
+        leave_group();
+        progress_->end();
+      });
+    }
+    progress_->leave();
+  });
+}
+
+// A call within another one would end the wrapper that a step uses, or make a step that the step around it counts.
+void ElasticRunBase::alone(const char* call, const std::function<void()>& work) {
+  const char* around = nullptr;
+  if (!call_.compare_exchange_strong(around, call)) {
+    throw UsageError(fmt::format("{} within {}", call, around), "this process",
+                     "call it between steps, by one thread at a time, and not in a step or in the function that is "
+                     "called for each group");
   }
-  progress_->leave();
+  try {
+    require_running(call);
+    work();
+  } catch (...) {
+    call_ = nullptr;
+    throw;
+  }
+  call_ = nullptr;
 }
 
 // Also meets the ranks of a group that is new. Nothing of a group may be left when it fails.
@@ -83,9 +107,9 @@ void ElasticRunBase::require_wrapped() const {
                    "use it before finish(), and no more after a step that failed");
 }
 
-void ElasticRunBase::require_running(const char* what) const {
+void ElasticRunBase::require_running(const char* call) const {
   if (!progress_->is_over()) return;
-  throw UsageError(std::string(what) + " after finish()", group()->membership().where(),
+  throw UsageError(fmt::format("{} after finish()", call), group()->membership().where(),
                    "call finish() once, when all steps are made");
 }
 
