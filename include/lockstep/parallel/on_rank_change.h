@@ -22,12 +22,13 @@ class ElasticRunBase {
   ElasticRunBase& operator=(const ElasticRunBase&) = delete;
 
   /// The ranks that there are now.
+  /// @throws UsageError  after a failure that has left none
   const std::shared_ptr<Communicator>& group() const;
   /// Steps that are made, those before the run included (ElasticState::first_step). A process that takes a lost rank's
   /// place begins where the others are.
   std::int64_t step() const;
   /// The loop has ended, after the same step on all ranks. There is no wrapper any more. Collective.
-  /// @throws UsageError  within a step or `wrap`
+  /// @throws UsageError  within a step or `wrap`, or after a call that has failed
   void finish();
 
  protected:
@@ -48,7 +49,8 @@ class ElasticRunBase {
   std::unique_ptr<ElasticProgress> progress_;
   bool is_wrapped_ = false;                 // for the present group
   std::atomic<const char*> call_{nullptr};  // that is being made
-  const int exceptions_;                    // that were in flight before
+  bool has_failed_ = false;
+  const int exceptions_;  // that were in flight before
 };
 
 /// A training that goes on although ranks are lost or replaced; what `on_rank_change` returns.
@@ -71,7 +73,8 @@ class [[nodiscard]] ElasticRun : public ElasticRunBase {
   /// Makes one step: calls `body(wrapper)`, which forwards, goes backward and updates. If a rank is lost meanwhile, the
   /// others make the step again with a wrapper of their new group, or take over the state of one that has made it.
   /// Collective.
-  /// @throws UsageError  within a step or `wrap`
+  /// @throws UsageError  within a step or `wrap`, or after a call that has failed
+  /// @throws Error  what `body` and `wrap` throw, if no rank is lost. The run has failed then
   void make_step(const std::function<void(Wrapper&)>& body) {
     run_step([&] { body(*wrapper_); });
   }

@@ -13,6 +13,16 @@ ProgramEnd end_of(const std::string& mistake, const Words& flags = {}) {
   return run(all, {kBin + "/elastic_mistakes", mistake}, {{"OMP_NUM_THREADS", "1"}});
 }
 
+// A rank that goes on has another weight, or meets the others in another exchange.
+TEST(ElasticMistakes, ARunDoesNotGoOnAfterAStepThatHasFailed) {
+  for (const char* mistake : {"update-fails", "rank-1-fails"}) {
+    const ProgramEnd end = end_of(mistake);
+    EXPECT_TRUE(has(end.err, "make_step after a call that has failed")) << end.out << end.err;
+    EXPECT_FALSE(has(end.err, "disagree")) << end.err;
+    EXPECT_EQ(end.code, mistake == std::string("update-fails") ? 1 : 0) << end.err;
+  }
+}
+
 TEST(ElasticMistakes, CallsWithinAStepOrTheFunctionForAGroupAreRefused) {
   const std::pair<const char*, const char*> cases[] = {{"step-in-step", "make_step within make_step"},
                                                        {"end-in-step", "finish within make_step"},

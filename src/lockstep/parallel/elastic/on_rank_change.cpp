@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -22,7 +23,11 @@ ElasticRunBase::~ElasticRunBase() {
       step());
 }
 
-const std::shared_ptr<Communicator>& ElasticRunBase::group() const { return progress_->group(); }
+const std::shared_ptr<Communicator>& ElasticRunBase::group() const {
+  if (progress_->group()) return progress_->group();
+  throw UsageError("group() of an ElasticRun whose ranks could not form a group", "this process",
+                   "see the failure that came before this one");
+}
 std::int64_t ElasticRunBase::step() const { return progress_->step(); }
 
 void ElasticRunBase::begin() {
@@ -73,6 +78,7 @@ void ElasticRunBase::alone(const char* call, const std::function<void()>& work) 
     require_running(call);
     work();
   } catch (...) {
+    has_failed_ = true;
     call_ = nullptr;
     throw;
   }
@@ -103,14 +109,20 @@ void ElasticRunBase::leave_group() {
 
 void ElasticRunBase::require_wrapped() const {
   if (is_wrapped_) return;
-  throw UsageError("wrapper() of an ElasticRun that has none", group()->membership().where(),
+  throw UsageError("wrapper() of an ElasticRun that has none", "this process",
                    "use it before finish(), and no more after a step that failed");
 }
 
+// The failed call may have changed half of the state, on some ranks or on all.
 void ElasticRunBase::require_running(const char* call) const {
-  if (!progress_->is_over()) return;
-  throw UsageError(fmt::format("{} after finish()", call), group()->membership().where(),
-                   "call finish() once, when all steps are made");
+  if (progress_->is_over()) {
+    throw UsageError(fmt::format("{} after finish()", call), group()->membership().where(),
+                     "call finish() once, when all steps are made");
+  }
+  if (!has_failed_) return;
+  const std::string where = progress_->group() ? group()->membership().where() : "this process";
+  throw UsageError(fmt::format("{} after a call that has failed", call), where,
+                   "let the error end the process; catch within the step what the step can continue after");
 }
 
 }  // namespace lockstep
