@@ -49,6 +49,8 @@ void train(const std::string& mistake) {
   });
   if (mistake == "late-end" && has_joined) return run.finish();
 
+  torch::Tensor memory;  // of the group
+  const lockstep::Communicator* memory_of = nullptr;
   const auto add = [&](const Group& group) {
     const torch::Tensor ranks = torch::ones({1});
     group->all_reduce(ranks);
@@ -58,6 +60,8 @@ void train(const std::string& mistake) {
   const std::function<void(Group&)> step = [&](Group& group) {
     const bool is_alone = group->world_size() == 1;
     if (is_alone && mistake == "late-end") std::this_thread::sleep_for(kWhileAlone);
+    if (memory_of != group.get()) memory = group->allocate({1}, torch::kFloat);
+    memory_of = group.get();
     const bool errs = run.step() == kAtStep && !has_erred;
     has_erred = has_erred || errs;
     if (errs && dies) ::raise(SIGKILL);

@@ -23,6 +23,14 @@ TEST(ElasticMistakes, ARunDoesNotGoOnAfterAStepThatHasFailed) {
   }
 }
 
+// Its loop may depend on what only the others know.
+TEST(ElasticMistakes, AProcessThatJoinsAndEndsItsLoopBeforeTheOthersIsReported) {
+  const ProgramEnd end = end_of("late-end", {"--max-restarts=1", "--timeout=10"});
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(has(end.err, "rank 1 ends its loop after step")) << end.err;
+  EXPECT_TRUE(has(end.err, "and rank 0 makes another step")) << end.err;
+}
+
 TEST(ElasticMistakes, CallsWithinAStepOrTheFunctionForAGroupAreRefused) {
   const std::pair<const char*, const char*> cases[] = {{"step-in-step", "make_step within make_step"},
                                                        {"end-in-step", "finish within make_step"},

@@ -1,6 +1,7 @@
 #include "lockstep/parallel/elastic/elastic_progress.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/worlds/enter_job.h"
@@ -81,6 +83,28 @@ void ElasticProgress::begin() {
   const Standing standing = compare_positions(*group(), step_, false);
   if (!standing.all_equal) take_over(standing);
   lets_in_ = false;
+  is_new_ = true;
+}
+
+// A rank that ends would wait for the others at the end, and they for it in a memory of the new group, or at its door.
+void ElasticProgress::compare_ends(bool ends) {
+  if (!std::exchange(is_new_, false) && !lets_in_) return;
+  Communicator& ranks = *group();
+  if (ranks.world_size() == 1) return;
+  const at::Tensor mine = at::tensor({ends ? 1 : 0}, at::TensorOptions().dtype(at::kInt));
+  const at::Tensor all = at::empty({ranks.world_size()}, mine.options());
+  ranks.all_gather(all, mine);
+  const int* const ended = all.data_ptr<int>();
+  for (int rank = 0; rank < ranks.world_size(); ++rank) {
+    if (ended[rank] == ended[0]) continue;
+    const bool is_first = ended[0] != 0;
+    throw_caused(Error(fmt::format("rank {} ends its loop after step {}, and rank {} makes another step",
+                                   is_first ? 0 : rank, step_, is_first ? rank : 0),
+                       ranks.membership().where(),
+                       "end all ranks' loops after the same step: a process that takes a lost rank's place knows what "
+                       "ElasticState has, so what decides it belongs there"),
+                 {FailureCause::Kind::Disagreement, -1});
+  }
 }
 
 void ElasticProgress::start_step() {

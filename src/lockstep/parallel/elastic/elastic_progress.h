@@ -36,6 +36,10 @@ class ElasticProgress {
 
   /// The first thing in each group: ranks that are behind get the state of one that is not. Collective.
   void begin();
+  /// For loops whose ends are not the same number on all ranks by themselves: `ends` if this rank makes no more steps.
+  /// Compares it where processes have joined or are about to; elsewhere the exchanges differ, which fails. Collective.
+  /// @throws Error  if some ranks end and others do not
+  void compare_ends(bool ends);
   void start_step();
   /// The step is made on this rank. Collective.
   void finish_step();
@@ -63,6 +67,7 @@ class ElasticProgress {
   std::int64_t step_ = 0;
   StepBackup backup_;
   bool lets_in_ = false;
+  bool is_new_ = false;  // the group
   bool is_over_ = false;
   std::optional<UpdateRescue> rescue_;
   std::int64_t met_in_ = -1;    // number of the group

@@ -42,6 +42,7 @@ void ElasticRunBase::run_step(const std::function<void()>& body) {
     while (step() < made || !is_wrapped_) {
       attempt([&] {
         if (step() >= made) return;
+        progress_->compare_ends(false);
         if (progress_->lets_in()) {
           leave_group();
           return progress_->admit();
@@ -58,6 +59,7 @@ void ElasticRunBase::finish() {
   alone("finish", [this] {
     while (!progress_->is_over()) {
       attempt([&] {
+        progress_->compare_ends(true);
         leave_group();
         progress_->end();
       });
