@@ -1,9 +1,10 @@
 // A rank whose own loop (lockstep::on_rank_change) makes a mistake. A step adds the number of ranks to a weight.
 //   elastic_mistakes MISTAKE
 // In step 3, it calls another step (step-in-step), or ends the run (end-in-step), or throws after the update
-// (update-fails) or, on rank 1, before it (rank-1-fails); then the program catches the error, prints it and goes on
-// with the next step. With step-in-wrap, rank 1 kills itself there, and the function that is called for each group
-// calls a step. With late-end, rank 1 kills itself, too, and the process that takes its place ends its loop at once.
+// (update-fails) or, on rank 1, before it (rank-1-fails); then the program catches the error, prints it and
+// continues with the next step. With step-in-wrap, rank 1 kills itself there, and the function that is called for each
+// group calls a step. With late-end, rank 1 kills itself, too, and the process that takes its place ends its loop at
+// once.
 #include <signal.h>
 #include <torch/types.h>
 

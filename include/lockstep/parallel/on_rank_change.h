@@ -53,7 +53,7 @@ class ElasticRunBase {
   const int exceptions_;  // that were in flight before
 };
 
-/// A training that goes on although ranks are lost or replaced; what `on_rank_change` returns.
+/// A training that continues although ranks are lost or replaced; what `on_rank_change` returns.
 template <typename Wrapper>
 class [[nodiscard]] ElasticRun : public ElasticRunBase {
  public:

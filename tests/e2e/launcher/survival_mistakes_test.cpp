@@ -13,7 +13,7 @@ ProgramEnd end_of(const std::string& mistake, const Words& flags = {}) {
   return run(all, {kBin + "/elastic_mistakes", mistake}, {{"OMP_NUM_THREADS", "1"}});
 }
 
-// A rank that goes on has another weight, or meets the others in another exchange.
+// A rank that continued would have another weight, or meet the others in another exchange.
 TEST(ElasticMistakes, ARunDoesNotGoOnAfterAStepThatHasFailed) {
   for (const char* mistake : {"update-fails", "rank-1-fails"}) {
     const ProgramEnd end = end_of(mistake);

@@ -39,14 +39,16 @@ void refuse_fused(const std::vector<torch::optim::Optimizer*>& optimizers, const
 }
 
 void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizers) {
-  refuse_fused(optimizers, "a loop that survives lost ranks, with an optimizer that is fused outside of it",
-               "wrap the module, and fuse, in the function that is called for each group: both belong to a group");
+  refuse_fused(
+      optimizers, "a loop that survives lost ranks, with an optimizer that is fused outside of it",
+      "wrap the module, and fuse, in the function that is called for each group, and keep no wrapper elsewhere: "
+      "both belong to a group");
 }
 
 // Thrown by `finish_step` where a step was made although the group ended in it.
 struct GroupHasChanged : std::exception {
   const char* what() const noexcept override {
-    return "the ranks have changed, and the loop goes on with the new ones";
+    return "the ranks have changed, and the loop continues with the new ones";
   }
 };
 

@@ -18,7 +18,7 @@ namespace lockstep {
 
 /// How far this rank is in a loop whose ranks may be lost and replaced, and what it does when they are: under
 /// `elastic_loop` and `on_rank_change`. All ranks call the same functions in the same order; where one fails because of
-/// a lost rank, `attempt` forms the next group, and all go on with `begin`.
+/// a lost rank, `attempt` forms the next group, and all continue with `begin`.
 class ElasticProgress {
  public:
   /// Joins the job, or takes a lost rank's place.
