@@ -47,14 +47,14 @@ class ElasticSteps {
 ///
 /// If a rank is lost, what the body waits for throws. The other ranks then form a group; those that have done fewer
 /// steps get the state of one that has done the most; and the body is called again. So it builds on the group all that
-/// belongs to a group, changes the state only after the last exchange of a step, and lets the errors of exchanges pass.
-/// The body may fuse the only optimizer, over virtual shards; then nothing is exchanged between its step and `next`.
-/// An Accelerator made in the body for its group serves as well as the wrapper.
-/// With virtual shards no sample is lost, and the bits are those of the undisturbed loop. See
-/// docs/reference/survival.md.
+/// belongs to a group, changes the state only after the last exchange of a step, and does not catch errors of
+/// exchanges. The body may fuse the only optimizer, over virtual shards; then nothing is exchanged between its step and
+/// `next`. An Accelerator made in the body for its group serves as well as the wrapper. With virtual shards no sample
+/// is lost, and the bits are those of the undisturbed loop. See docs/reference/survival.md.
 ///
-/// Joins the job if the process has not yet (init_process_group), or takes a lost rank's place if `lockstep run`
-/// started it for that.
+/// Joins the job, in place of init_process_group, or takes a lost rank's place if `lockstep run` started the process
+/// for that. A process that has called init_process_group before keeps its group, but one that takes a lost rank's
+/// place cannot call it.
 /// @throws UsageError  without `lockstep run`
 /// @throws Error  what the body throws, if no rank is lost
 void elastic_loop(std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,

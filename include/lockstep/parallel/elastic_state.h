@@ -10,13 +10,15 @@
 
 namespace lockstep {
 
-/// All that a rank gives another one that is behind it, or has taken a lost rank's place.
+/// All that a rank gives another one that is behind it, or has taken a lost rank's place: whatever a later step or the
+/// loop's end depends on. After a change of ranks, what is left out may differ between them.
 struct ElasticState {
   /// Parameters and buffers, alike on all ranks; written in place. Those that require no gradient are copied before
-  /// each step, and get these values back if the step is made again.
+  /// each step, and get these values back if the step is made again; so leave out no buffer that forwards change.
   std::vector<at::Tensor> tensors;
-  std::vector<torch::optim::Optimizer*> optimizers;
-  std::function<std::string()> save{};                   ///< everything else, as bytes; may be empty
+  std::vector<torch::optim::Optimizer*> optimizers;  ///< with their options, such as learning rates
+  /// Everything else, as bytes: schedules, counters, the best loss so far; may be empty.
+  std::function<std::string()> save{};
   std::function<void(const std::string& bytes)> load{};  ///< takes over what `save` returned
   /// Steps that were made before: 0, or those of the checkpoint that this rank has read. A rank that has fewer than
   /// others gets their state before the first step.

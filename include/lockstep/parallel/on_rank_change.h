@@ -24,10 +24,13 @@ class ElasticRunBase {
   /// The ranks that there are now.
   /// @throws UsageError  after a failure that has left none
   const std::shared_ptr<Communicator>& group() const;
-  /// Steps that are made, those before the run included (ElasticState::first_step). A process that takes a lost rank's
-  /// place begins where the others are.
+  /// Steps that are made, those before the run included (ElasticState::first_step); in a step's body, the number of
+  /// this step, from 0. A process that takes a lost rank's place begins where the others are, so compute epoch and
+  /// batch from it.
   std::int64_t step() const;
-  /// The loop has ended, after the same step on all ranks. There is no wrapper any more. Collective.
+  /// Ends the run, after the same step on all ranks. The wrapper is destroyed, and an optimizer that it has fused gets
+  /// its whole state on every rank. Without this call a warning says that the others take this rank for lost.
+  /// Collective.
   /// @throws UsageError  within a step or `wrap`, or after a call that has failed
   void finish();
 
@@ -64,15 +67,16 @@ class [[nodiscard]] ElasticRun : public ElasticRunBase {
     begin();
   }
 
-  /// What `wrap` returned for the ranks that there are now; until the next call of `make_step` or `finish`.
+  /// What `wrap` returned for the ranks that there are now, until the next call of `make_step` or `finish`: keep no
+  /// reference to it, and no other owner. A step's body uses the one that it is passed.
   /// @throws UsageError  after `finish`, or after a step that failed
   Wrapper& wrapper() {
     require_wrapped();
     return *wrapper_;
   }
   /// Makes one step: calls `body(wrapper)`, which forwards, goes backward and updates. If a rank is lost meanwhile, the
-  /// others make the step again with a wrapper of their new group, or take over the state of one that has made it.
-  /// Collective.
+  /// others call `body` again with a wrapper of their new group, or take over the state of one that has made the step.
+  /// So `body` does not catch errors of exchanges. Collective.
   /// @throws UsageError  within a step or `wrap`, or after a call that has failed
   /// @throws Error  what `body` and `wrap` throw, if no rank is lost. The run has failed then
   void make_step(const std::function<void(Wrapper&)>& body) {
@@ -105,15 +109,16 @@ class [[nodiscard]] ElasticRun : public ElasticRunBase {
 ///     }
 ///     run.finish();
 ///
-/// A step changes the state only after its last exchange, and lets the errors of exchanges pass. What is exchanged
+/// A step changes the state only after its last exchange, and does not catch errors of exchanges. What is exchanged
 /// outside of steps, such as for an evaluation, does not survive: do it at a step's start. `wrap` makes all that
 /// belongs to a group, returns it, and may fuse the only optimizer, over virtual shards; an Accelerator made for the
 /// group serves as well. Between steps a rank may do what it wants alone. All ranks must end their loops after the same
 /// step. With virtual shards no sample is lost, and the bits are those of the undisturbed run. See
 /// docs/reference/survival.md.
 ///
-/// Joins the job if the process has not yet (init_process_group), or takes a lost rank's place if `lockstep run`
-/// started it for that.
+/// Joins the job, in place of init_process_group, or takes a lost rank's place if `lockstep run` started the process
+/// for that. A process that has called init_process_group before keeps its group, but one that takes a lost rank's
+/// place cannot call it.
 /// @throws UsageError  without `lockstep run`
 /// @throws Error  what `wrap` throws, if no rank is lost
 template <typename Wrap>
