@@ -23,6 +23,9 @@ struct ElasticState {
   /// Steps that were made before: 0, or those of the checkpoint that this rank has read. A rank that has fewer than
   /// others gets their state before the first step.
   std::int64_t first_step = 0;
+  /// No more ranks take part than so many, such as the virtual shards: other processes that come wait until one is
+  /// lost. 0: any number. Equal on all ranks.
+  int most_ranks = 0;
 };
 
 }  // namespace lockstep

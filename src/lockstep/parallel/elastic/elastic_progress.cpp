@@ -66,6 +66,7 @@ ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOp
   if (state_.optimizers.size() == 1) {
     if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
   }
+  if (state_.most_ranks > 0) group_->limit(state_.most_ranks);
   group_->announce();
 }
 
