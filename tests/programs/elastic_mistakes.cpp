@@ -2,7 +2,8 @@
 //   elastic_mistakes MISTAKE
 // In step 3, it calls another step (step-in-step), or ends the run (end-in-step), or throws after the update
 // (update-fails) or, on rank 1, before it (rank-1-fails); then the program catches the error, prints it and
-// continues with the next step. With step-in-wrap, rank 1 kills itself there, and the function that is called for each
+// continues with the next step. With caught-loss, rank 1 kills itself there, and the other one's step catches the
+// failure of its exchange. With step-in-wrap, rank 1 kills itself there, and the function that is called for each
 // group calls a step. With late-end, rank 1 kills itself, too, and the process that takes its place ends its loop at
 // once.
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -40,7 +42,8 @@ void show_error(const std::function<void()>& call) {
 void train(const std::string& mistake) {
   const bool has_joined = std::getenv("LOCKSTEP_MEMBER") != nullptr;
   const bool is_rank_1 = std::string(std::getenv("RANK")) == "1";
-  const bool dies = (mistake == "step-in-wrap" || mistake == "late-end") && is_rank_1 && !has_joined;
+  const std::set<std::string> with_death{"step-in-wrap", "late-end", "caught-loss"};
+  const bool dies = with_death.count(mistake) != 0 && is_rank_1 && !has_joined;
   const torch::Tensor weight = torch::zeros({1});
   bool has_erred = false;
   std::function<void()> in_wrap = [] {};
@@ -69,7 +72,7 @@ void train(const std::string& mistake) {
     if (errs && mistake == "step-in-step") run.make_step(step);
     if (errs && mistake == "end-in-step") run.finish();
     if (errs && mistake == "rank-1-fails" && is_rank_1) throw std::runtime_error("no samples");
-    add(group);
+    mistake == "caught-loss" ? show_error([&] { add(group); }) : add(group);
     if (errs && mistake == "update-fails") throw std::runtime_error("no room for a log");
   };
   if (mistake == "step-in-wrap") in_wrap = [&] { run.make_step(step); };

@@ -1,9 +1,13 @@
 // A rank of a small training in lockstep::elastic_loop, on four virtual shards.
-//   elastic_rank [fuse|accelerate|own|own-fuse|early|twice|unfinished|uneven] STEPS [RANK STEP PLACE]...
+//   elastic_rank [fuse|accelerate|own|own-fuse|MISTAKE] STEPS [RANK STEP PLACE]...
 // With fuse its updates are fused; with accelerate they are those of an Accelerator; with own the loop is the
 // program's, and calls lockstep::on_rank_change. Mistakes: with early it calls init_process_group before, with twice it
 // asks for a second loop, with unfinished its own loop ends without finish, and with uneven rank 0 ends it one step
-// before others. Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last
+// before others; with no-buffers and no-optimizer (fused) the state has none; with other-rates each rank chooses a
+// learning rate in step 5; with late-exchange, and fuse-late-exchange, ranks meet after the update, and in step 5 rank
+// 1 kills itself before; with fuse-caught-loss the step catches what the update throws.
+//
+// Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last
 // shard), gradients (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it
 // has updated). If PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP
 // on; if it is slow, the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time
@@ -29,6 +33,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -119,8 +124,13 @@ struct Wrapper {
   std::int64_t last_shard = 0;  // of this rank
 };
 
-void make_step(std::int64_t step, int ranks, const Wrapper& wrapper, const at::Tensor& first_weight,
-               std::int64_t& made) {
+// How many steps were begun and made: what no tensor holds.
+struct Counts {
+  std::int64_t begun = 0, made = 0;
+};
+
+void make_step(std::int64_t step, int ranks, const Wrapper& wrapper, const at::Tensor& first_weight, Counts& counts) {
+  ++counts.begun;
   maybe_say(step);
   maybe_wait(step, ranks);
   maybe_die(step, "start");
@@ -133,7 +143,7 @@ void make_step(std::int64_t step, int ranks, const Wrapper& wrapper, const at::T
   maybe_die(step, "gradients");
   if (dies_at(step, "writing")) lockstep::die_at_first_write(first_weight);
   wrapper.step();
-  ++made;
+  ++counts.made;
   maybe_die(step, "update");
 }
 
@@ -149,23 +159,26 @@ using Ddp = lockstep::DistributedDataParallel<std::shared_ptr<Net>>;
 struct Training {
   std::shared_ptr<Net> model = std::make_shared<Net>();
   lockstep::Adam optimizer{model->parameters(), torch::optim::AdamOptions(1e-2)};
-  std::int64_t made = 0;  // what no tensor holds
+  Counts counts;
+  std::string mistake;
   int most_ranks = 0, least_ranks = 100, last_rank = -1;
 
   lockstep::ElasticState state() {
     lockstep::ElasticState all;
     all.tensors = model->parameters();
-    for (const at::Tensor& buffer : model->buffers()) all.tensors.push_back(buffer);
-    all.optimizers = {&optimizer};
-    all.save = [this] { return std::to_string(made); };
-    all.load = [this](const std::string& bytes) { made = std::stoll(bytes); };
-    all.first_step = made;
+    if (mistake != "no-buffers") {
+      for (const at::Tensor& buffer : model->buffers()) all.tensors.push_back(buffer);
+    }
+    if (mistake != "no-optimizer") all.optimizers = {&optimizer};
+    all.save = [this] { return std::to_string(counts.begun) + " " + std::to_string(counts.made); };
+    all.load = [this](const std::string& bytes) { std::istringstream(bytes) >> counts.begun >> counts.made; };
+    all.first_step = counts.made;
     return all;
   }
 
   void save(const std::string& file) {
     std::vector<at::Tensor> tensors = state().tensors;
-    tensors.push_back(torch::tensor({made}));
+    tensors.push_back(torch::tensor({counts.made}));
     torch::save(tensors, file);
     torch::save(optimizer, file + ".optimizer");
   }
@@ -174,7 +187,7 @@ struct Training {
     std::vector<at::Tensor> saved, mine = state().tensors;
     torch::load(saved, file);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i].copy_(saved[i]);
-    made = saved.back().item<std::int64_t>();
+    counts.begun = counts.made = saved.back().item<std::int64_t>();
     torch::load(optimizer, file + ".optimizer");
   }
 
@@ -201,11 +214,26 @@ struct Training {
             [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
               ddp.run_shards(static_cast<std::uint64_t>(step), body);
             },
-            [](const at::Tensor& loss) { loss.backward(); }, [this] { optimizer.step(); }, ddp.shards().end - 1};
+            [](const at::Tensor& loss) { loss.backward(); }, [this] { update(); }, ddp.shards().end - 1};
+  }
+
+  void update() {
+    try {
+      optimizer.step();
+    } catch (const std::exception&) {
+      if (mistake != "fuse-caught-loss") throw;
+    }
   }
 
   void make(std::int64_t step, const Group& group, const Wrapper& wrapper) {
-    make_step(step, group->world_size(), wrapper, model->parameters().front(), made);
+    make_step(step, group->world_size(), wrapper, model->parameters().front(), counts);
+    if (mistake == "late-exchange" || mistake == "fuse-late-exchange") {
+      if (step == 5 && group->rank() == 1) ::raise(SIGKILL);
+      group->barrier();
+    }
+    if (mistake == "other-rates" && step == 5) {
+      static_cast<torch::optim::AdamOptions&>(optimizer.param_groups().front().options()).lr(1.0 / (8 + group->rank()));
+    }
   }
 };
 
@@ -229,7 +257,7 @@ void make_steps_of_accelerator(lockstep::ElasticSteps& now, Training& training) 
 void make_steps_in_elastic_loop(std::int64_t steps, Training& training, const std::string& how) {
   lockstep::elastic_loop(steps, training.state(), [&](lockstep::ElasticSteps& now) {
     if (how == "accelerate") return make_steps_of_accelerator(now, training);
-    const auto ddp = training.wrapped_for(now.group(), how == "fuse");
+    const auto ddp = training.wrapped_for(now.group(), how.rfind("fuse", 0) == 0 || how == "no-optimizer");
     const Wrapper wrapper = training.steps_of(*ddp);
     while (now.next()) training.make(now.step(), now.group(), wrapper);
   });
@@ -254,13 +282,19 @@ int run(std::int64_t steps, const std::string& how) {
     training.load(checkpoint);
   }
   const std::set<std::string> own{"own", "own-fuse", "unfinished", "uneven"};
+  const std::set<std::string> mistakes{"no-buffers",    "no-optimizer",       "other-rates",
+                                       "late-exchange", "fuse-late-exchange", "fuse-caught-loss"};
+  if (mistakes.count(how) != 0) training.mistake = how;
   if (how == "early") lockstep::init_process_group();
   if (own.count(how) != 0) {
     make_steps_in_own_loop(steps, training, how);
   } else {
     make_steps_in_elastic_loop(steps, training, how);
   }
-  if (training.made != steps) throw std::runtime_error("made " + std::to_string(training.made) + " updates");
+  if (training.counts.begun != steps || training.counts.made != steps) {
+    throw std::runtime_error("began " + std::to_string(training.counts.begun) + " steps, and made " +
+                             std::to_string(training.counts.made));
+  }
   std::uint64_t hash = 14695981039346656037ULL;
   for (const at::Tensor& tensor : training.state().tensors) hash = mixed(hash, tensor);
   lockstep::NamedParameters names;

@@ -112,6 +112,8 @@ class Communicator {
   /// Ends the group: pending operations here throw an Error with `reason`, and so do those of other ranks, which see
   /// their connections end.
   void abort(const std::string& reason);
+  /// Whether a call here, or the waiting for it, has thrown because the group has ended.
+  bool has_thrown() const;
 
  protected:
   explicit Communicator(Membership membership);
@@ -197,6 +199,7 @@ class Communicator {
   void throw_if_dead();
   /// Ends the group with `failure`, unless an earlier failure ended it, and throws the failure that ended it.
   [[noreturn]] void fail(std::exception_ptr failure);
+  void note_throw();
   std::string where(const Fingerprint* fingerprint) const;
 
   struct State;  // sequence numbers, queues, the error that ended the group

@@ -13,11 +13,13 @@ namespace lockstep {
 /// All that a rank gives another one that is behind it, or has taken a lost rank's place: whatever a later step or the
 /// loop's end depends on. After a change of ranks, what is left out may differ between them.
 struct ElasticState {
-  /// Parameters and buffers, alike on all ranks; written in place. Those that require no gradient are copied before
-  /// each step, and get these values back if the step is made again; so leave out no buffer that forwards change.
+  /// Parameters, alike on all ranks, and all buffers; written in place. Those that require no gradient are copied
+  /// before each step, and get these values back if the step is made again; so leave out no buffer that forwards
+  /// change.
   std::vector<at::Tensor> tensors;
   std::vector<torch::optim::Optimizer*> optimizers;  ///< with their options, such as learning rates
-  /// Everything else, as bytes: schedules, counters, the best loss so far; may be empty.
+  /// Everything else, as bytes: schedules, counters, the best loss so far; may be empty. Called before each step, too,
+  /// and `load` if the step is made again.
   std::function<std::string()> save{};
   std::function<void(const std::string& bytes)> load{};  ///< takes over what `save` returned
   /// Steps that were made before: 0, or those of the checkpoint that this rank has read. A rank that has fewer than

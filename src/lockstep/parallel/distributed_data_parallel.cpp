@@ -8,6 +8,7 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/deferred/deferred_parameters.h"
+#include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
@@ -41,6 +42,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     if (deferred_->is_empty()) deferred_.reset();
   }
   has_buffers_ = !named_buffers.empty();
+  if (StateWatch* const watch = StateWatch::current()) watch->add(tensors_.parameters, named_buffers);
   ReducerOptions of_reducer = reducer_options(options_, communicator_->membership());
   of_reducer.gets_memory_later = gets_memory_later_ = fused_memory_follows();
   reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_, of_reducer);

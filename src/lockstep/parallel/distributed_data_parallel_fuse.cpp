@@ -5,6 +5,7 @@
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/deferred/deferred_parameters.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/reducer/reducer.h"
@@ -46,6 +47,10 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
   }
   if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
   fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
+  if (rescue == nullptr && StateWatch::current() != nullptr) {
+    fuse_reason_ =
+        "the loop survives lost ranks, and ElasticState::optimizers does not have this optimizer, or has others, too";
+  }
   if (fuse_reason_.empty()) {
     fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_, shards_.get());
   }

@@ -23,6 +23,12 @@ TEST(ElasticMistakes, ARunDoesNotGoOnAfterAStepThatHasFailed) {
   }
 }
 
+TEST(ElasticMistakes, AStepThatCatchesTheFailureOfAnExchangeIsRefused) {
+  const ProgramEnd end = end_of("caught-loss");
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(has(end.err, "step 3 has caught the failure of an exchange")) << end.err;
+}
+
 // Its loop may depend on what only the others know.
 TEST(ElasticMistakes, AProcessThatJoinsAndEndsItsLoopBeforeTheOthersIsReported) {
   const ProgramEnd end = end_of("late-end", {"--max-restarts=1", "--timeout=10"});

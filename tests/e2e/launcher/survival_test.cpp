@@ -1,6 +1,7 @@
 // Tests lockstep::elastic_loop and on_rank_change under `lockstep run`: ranks that kill themselves at chosen places of
 // a step.
 #include <string>
+#include <utility>
 
 #include "tests/e2e/launch.h"
 #include "tests/support/temporary_folder.h"
@@ -126,6 +127,34 @@ TEST(ElasticLoopJobs, AProcessThatJoinsARunningJobDoesNotMakeAGroup) {
   EXPECT_EQ(end.code, 0) << end.err;
   EXPECT_TRUE(has(end.out, "ranks 1 to 2")) << end.out;
   EXPECT_TRUE(has(end.err, "init_process_group in a process that takes a lost rank's place")) << end.err;
+}
+
+// All of these would give other bits, and only if a rank is lost.
+TEST(ElasticLoopJobs, WhatTheStateDoesNotHaveIsNoticed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"no-buffers", "changes norm.running_mean, which ElasticState::tensors does not have"},
+      {"no-optimizer", "ElasticState::optimizers does not have this optimizer"},
+      {"other-rates", "the ranks' optimizers have different learning rates after step 5"}};
+  for (const auto& [mistake, message] : cases) {
+    const ProgramEnd end = train({"--nproc-per-node=2"}, {}, mistake);
+    EXPECT_EQ(end.code, 1) << mistake;
+    EXPECT_TRUE(has(end.err, message)) << end.out << end.err;
+  }
+}
+
+TEST(ElasticLoopJobs, AStepThatExchangesAfterItsUpdateIsRefusedIfARankIsLost) {
+  for (const char* mistake : {"late-exchange", "fuse-late-exchange"}) {
+    const ProgramEnd end = train({"--nproc-per-node=2"}, {}, mistake);
+    EXPECT_TRUE(has(end.err, "a rank was lost after step 5 had updated the weights, and before its end")) << end.err;
+    EXPECT_FALSE(has(end.out, "bits")) << end.out;
+  }
+}
+
+// The rank dies before the update is decided, so nobody makes it.
+TEST(ElasticLoopJobs, AStepThatCatchesTheFailureOfAFusedUpdateIsRefused) {
+  const ProgramEnd end = train({"--nproc-per-node=2"}, {"1", "5", "gradients"}, "fuse-caught-loss");
+  EXPECT_TRUE(has(end.err, "step 5 has caught the failure of an exchange")) << end.err;
+  EXPECT_FALSE(has(end.out, "bits")) << end.out;
 }
 
 TEST(ElasticLoopJobs, AnOwnLoopThatIsNotFinishedIsReported) {

@@ -68,8 +68,17 @@ std::string Communicator::where(const Fingerprint* fingerprint) const {
 void Communicator::throw_if_dead() {
   if (!state_->dead) return;
   const std::lock_guard<std::mutex> lock(state_->mutex);
+  note_throw();
   std::rethrow_exception(state_->failure);
 }
+
+// A companion carries tensors of the communicator that the program has.
+void Communicator::note_throw() {
+  state_->has_thrown = true;
+  if (state_->origin != nullptr) state_->origin->state_->has_thrown = true;
+}
+
+bool Communicator::has_thrown() const { return state_->has_thrown; }
 
 void Communicator::fail(std::exception_ptr failure) {
   bool is_first = false;
@@ -80,6 +89,7 @@ void Communicator::fail(std::exception_ptr failure) {
     failure = state_->failure;
     state_->dead = true;
   }
+  note_throw();
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {

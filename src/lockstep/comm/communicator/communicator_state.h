@@ -29,7 +29,8 @@ struct Communicator::State {
   std::unique_ptr<Communicator> companion;  // over the same ranks, for tensors on another kind of device
   Communicator* origin = nullptr;           // the communicator whose companion this is
   std::exception_ptr failure;
-  std::string abort_reason;  // set if `failure` is an abort by this rank
+  std::string abort_reason;             // set if `failure` is an abort by this rank
+  std::atomic<bool> has_thrown{false};  // why the group ended
   std::atomic<bool> dead{false};
   std::atomic<bool> is_closing{false};  // set by the destructor: an operation that ends now fails because of it
 };

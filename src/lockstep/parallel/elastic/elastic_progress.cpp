@@ -3,14 +3,19 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/mix_bits.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/agreement/module_sync.h"
@@ -27,7 +32,13 @@ std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
     group->join();
     return group;
   }
-  if (!is_initialized()) init_process_group(options);
+  if (!is_initialized()) {
+    init_process_group(options);
+  } else if (default_group()->rank() == 0) {
+    log_warning(
+        "init_process_group was called before the loop that survives lost ranks, which joins the job itself. A process "
+        "that takes a lost rank's place cannot call it");
+  }
   return std::make_unique<ElasticGroup>(default_group(), options.backend);
 }
 
@@ -45,6 +56,35 @@ void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizer
       "both belong to a group");
 }
 
+// By parameter group; 0 for an optimizer that has none.
+std::vector<double> rates_of(const std::vector<torch::optim::Optimizer*>& optimizers) {
+  std::vector<double> rates;
+  for (torch::optim::Optimizer* optimizer : optimizers) {
+    for (auto& group : optimizer->param_groups()) {
+      try {
+        rates.push_back(group.options().get_lr());
+      } catch (const c10::Error&) {
+        rates.push_back(0);
+      }
+    }
+  }
+  return rates;
+}
+
+std::int64_t digest_of_rates(const std::vector<torch::optim::Optimizer*>& optimizers) {
+  std::uint64_t digest = 0;
+  for (const double rate : rates_of(optimizers)) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &rate, sizeof(bits));
+    digest = mix_bits(digest ^ mix_bits(bits + 1));
+  }
+  return static_cast<std::int64_t>(digest);
+}
+
+constexpr const char* kLastExchange =
+    "do it before the optimizer's step, or at the next one's start: a rank that is lost in between would leave half of "
+    "a step";
+
 // Thrown by `finish_step` where a step was made although the group ended in it.
 struct GroupHasChanged : std::exception {
   const char* what() const noexcept override {
@@ -55,7 +95,7 @@ struct GroupHasChanged : std::exception {
 }  // namespace
 
 ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options)
-    : state_(state), backup_(state.tensors) {
+    : state_(state), watch_(std::in_place, state.tensors), backup_(state) {
   refuse_fused_outside(state_.optimizers);
   if (state_.first_step < 0) {
     throw UsageError(fmt::format("ElasticState::first_step is {}", state_.first_step), "this process",
@@ -81,12 +121,14 @@ void ElasticProgress::attempt(const std::function<void()>& work) {
 
 void ElasticProgress::begin() {
   has_regrouped_ = is_made_ = false;
+  watch_->start_over();
   meet();
   take_whole();
   const Standing standing = compare_positions(*group(), step_, false);
   if (!standing.all_equal) take_over(standing);
   lets_in_ = false;
   is_new_ = true;
+  steps_of_group_ = 0;
 }
 
 // A rank that ends would wait for the others at the end, and they for it in a memory of the new group, or at its door.
@@ -111,17 +153,47 @@ void ElasticProgress::compare_ends(bool ends) {
 }
 
 void ElasticProgress::start_step() {
-  check_fused();
+  if (looks_at_state()) watch_->take();
   backup_.take();
 }
 
 void ElasticProgress::finish_step() {
-  check_fused();
+  require_step_of_group();
+  if (looks_at_state()) require_whole_state();
+  ++steps_of_group_;
   ++step_;
   group_->has_advanced();
   backup_.drop();
   if (has_regrouped_) throw GroupHasChanged();
-  lets_in_ = someone_waits();
+  meet_after_step();
+}
+
+// In the first step of a group, the second, the fourth and so on.
+bool ElasticProgress::looks_at_state() const {
+  const std::int64_t number = steps_of_group_ + 1;
+  return (number & (number - 1)) == 0;
+}
+
+void ElasticProgress::require_step_of_group() {
+  if (has_regrouped_ ? is_made_ : !group()->has_thrown()) return;
+  refuse(fmt::format("step {} has caught the failure of an exchange: what it has updated is not what all ranks give",
+                     step_),
+         "let errors of exchanges pass: the loop makes the step again if a rank is lost");
+}
+
+void ElasticProgress::require_whole_state() {
+  const std::string name = watch_->changed();
+  if (name.empty()) return;
+  refuse(
+      fmt::format("step {} changes {}, which ElasticState::tensors does not have: a process that takes a lost rank's "
+                  "place would have another value",
+                  step_, name),
+      "add it there: all parameters and buffers of the modules that the loop changes");
+}
+
+void ElasticProgress::refuse(const std::string& what, const std::string& fix) {
+  is_refused_ = true;
+  throw UsageError(what, group()->membership().where(), fix);
 }
 
 void ElasticProgress::admit() { group_->admit(); }
@@ -133,14 +205,9 @@ void ElasticProgress::end() {
 }
 
 void ElasticProgress::leave() {
+  watch_.reset();
   group_->close();
   group_->leave();
-}
-
-void ElasticProgress::check_fused() const {
-  if (rescue_) return;
-  refuse_fused(state_.optimizers, "a loop that survives lost ranks, with several optimizers, one of which is fused",
-               "leave fuse out: when a rank is lost, half of a step could be made");
 }
 
 void ElasticProgress::take_whole() {
@@ -149,15 +216,18 @@ void ElasticProgress::take_whole() {
 }
 
 void ElasticProgress::recover(const std::exception_ptr& failure) {
+  if (is_refused_) std::rethrow_exception(failure);
+  if (!has_regrouped_ && backup_.has_updated()) {
+    require_lost_rank(failure);
+    refuse(fmt::format("a rank was lost after step {} had updated the weights, and before its end", step_),
+           kLastExchange);
+  }
   if (!is_made_) backup_.restore();
   if (!has_regrouped_) return group_->recover(failure);
   require_lost_rank(failure);
   if (!is_made_) return;
-  throw UsageError(
-      "a loop that survives lost ranks exchanges something between the fused optimizer's step and the step's end",
-      group()->membership().where(),
-      "do it before the optimizer's step, or at the next one's start: a rank that is lost in between would leave half "
-      "of a step");
+  refuse("a loop that survives lost ranks exchanges something between the fused optimizer's step and the step's end",
+         kLastExchange);
 }
 
 void ElasticProgress::make_rescue(FlatOptimizer& optimizer) {
@@ -178,14 +248,24 @@ bool ElasticProgress::meet(InterruptedUpdate* update) {
   return is_finished;
 }
 
-// The ranks must agree on it.
-bool ElasticProgress::someone_waits() {
+// Whether a process waits, on which the ranks must agree; and learning rates: ranks that share weights update their
+// parts by their own.
+void ElasticProgress::meet_after_step() {
   Communicator& ranks = *group();
-  const bool waits = group_->someone_waits();
-  if (ranks.world_size() == 1) return waits;
-  const at::Tensor flag = at::tensor({waits ? 1 : 0}, at::TensorOptions().dtype(at::kInt));
-  ranks.all_reduce(flag, ReduceOp::Max);
-  return flag.data_ptr<int>()[0] != 0;
+  lets_in_ = group_->someone_waits();
+  if (ranks.world_size() == 1) return;
+  const std::int64_t rates = digest_of_rates(state_.optimizers);
+  const at::Tensor all =
+      at::tensor({std::int64_t{lets_in_ ? 1 : 0}, rates, ~rates}, at::TensorOptions().dtype(at::kLong));
+  ranks.all_reduce(all, ReduceOp::Max);
+  const auto* const most = all.data_ptr<std::int64_t>();
+  lets_in_ = most[0] != 0;
+  if (most[1] == ~most[2]) return;
+  refuse(
+      fmt::format("the ranks' optimizers have different learning rates after step {}; here it is {}", step_ - 1,
+                  fmt::join(rates_of(state_.optimizers), ", ")),
+      "let ElasticState have all that they follow from, such as a schedule: a process that takes a lost rank's place "
+      "knows what is there");
 }
 
 void ElasticProgress::take_over(const Standing& standing) {

@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "lockstep/comm/elastic/elastic_group.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/worlds/member_standing.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/elastic/step_backup.h"
 #include "lockstep/parallel/elastic_state.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
@@ -54,20 +56,26 @@ class ElasticProgress {
   void leave();
 
  private:
-  void check_fused() const;
+  bool looks_at_state() const;
+  void require_step_of_group();
+  void require_whole_state();
+  [[noreturn]] void refuse(const std::string& what, const std::string& fix);
   void take_whole();
   void recover(const std::exception_ptr& failure);
   void make_rescue(FlatOptimizer& optimizer);
   bool meet(InterruptedUpdate* update = nullptr);
-  bool someone_waits();
+  void meet_after_step();
   void take_over(const Standing& standing);
 
   const ElasticState& state_;
   std::unique_ptr<ElasticGroup> group_;
   std::int64_t step_ = 0;
+  std::optional<StateWatch> watch_;  // until the loop ends
   StepBackup backup_;
   bool lets_in_ = false;
   bool is_new_ = false;  // the group
+  std::int64_t steps_of_group_ = 0;
+  bool is_refused_ = false;  // what the program does, whether ranks are lost or not
   bool is_over_ = false;
   std::optional<UpdateRescue> rescue_;
   std::int64_t met_in_ = -1;    // number of the group
