@@ -152,6 +152,8 @@ bool is_rank_0_of_the_start() {
   return rank == "0" && std::getenv("LOCKSTEP_MEMBER") == nullptr;
 }
 
+constexpr int kShards = 4;
+
 using Group = std::shared_ptr<lockstep::Communicator>;
 using Ddp = lockstep::DistributedDataParallel<std::shared_ptr<Net>>;
 
@@ -173,6 +175,7 @@ struct Training {
     all.save = [this] { return std::to_string(counts.begun) + " " + std::to_string(counts.made); };
     all.load = [this](const std::string& bytes) { std::istringstream(bytes) >> counts.begun >> counts.made; };
     all.first_step = counts.made;
+    all.most_ranks = kShards;
     return all;
   }
 
@@ -197,7 +200,7 @@ struct Training {
     last_rank = group->rank();
     lockstep::DistributedDataParallelOptions options;
     options.process_group = group;
-    options.virtual_shards = 4;
+    options.virtual_shards = kShards;
     return options;
   }
 

@@ -93,6 +93,17 @@ TEST_F(SurvivingHosts, LetAHostJoinWhileTheyTrainAndGoOnWithoutIt) {
   EXPECT_FALSE(has(a->err(), "the ranks start")) << "no rank was started again: " << a->err();
 }
 
+// Four have all virtual shards. The fifth one waits until the training ends.
+TEST_F(SurvivingHosts, LetNoMoreRanksInThanTheStateAllows) {
+  const Words events{"0", "20", "say"};
+  const Program a = elastic("1:2", events, {"--nproc-per-node=4"});
+  expect(a, "in step 20");
+  const Program b = elastic("1:2", events);
+  expect(b, "this host joins the running ranks of another host");
+  expect_undisturbed({end_of(a), end_of(b)});
+  EXPECT_TRUE(has(a->out(), "ranks 4 to 4")) << a->out();
+}
+
 TEST_F(SurvivingHosts, ReplaceALostRankOfAHostThatMayComeAndGo) {
   const Words events{"0", "20", "say", "1", "30", "shard", "2", "6", "slow"};
   const Program a = elastic("1:2", events, {"--max-restarts=1", "--nproc-per-node=2"});
