@@ -112,7 +112,7 @@ class FieldReader {
       list_fields(*this, value);
     }
   }
-  // Of values that take a byte or more each.
+  // The values that follow take a byte or more each.
   std::size_t count() {
     std::uint64_t number = 0;
     get(number);
