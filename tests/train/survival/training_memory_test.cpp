@@ -94,6 +94,21 @@ TEST_F(InJobMemory, TheLogIsWholeWhoeverHasWrittenBefore) {
   }
 }
 
+TEST_F(InJobMemory, ALogThatAnotherTrainingHasWrittenIsWrittenAgain) {
+  TrainingMemory mine(job_, "one"), others(std::make_shared<JobMemoryMap>(file_.get()), "another");
+  std::vector<LogEntry> log{{1, {{"loss", 0.5}}}};
+  const std::vector<LogEntry> of_others{{1, {{"loss", 7.5}}}};
+  for (int place = 0; place < 2; ++place) mine.keep(a_place(), log, 1);
+  for (int place = 0; place < 2; ++place) others.keep(a_place(), of_others, 2);
+  log.push_back({2, {{"loss", 0.25}}});
+  header().number.store(8);
+  mine.keep(a_place(), log, 3);
+  const TrainingMemory::Place found = TrainingMemory(job_, "one").place();
+  ASSERT_EQ(found.history.size(), 2U);
+  EXPECT_EQ(found.history[0].values, log[0].values);
+  EXPECT_EQ(found.history[1].values, log[1].values);
+}
+
 TEST_F(InJobMemory, OnlyTheSameTrainingMayContinue) {
   EXPECT_FALSE(can_continue("one")) << "nothing was kept";
   TrainingMemory(job_, "one").keep(a_place(), {}, 1);

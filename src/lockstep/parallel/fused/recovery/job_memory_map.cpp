@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -24,11 +25,18 @@ constexpr std::size_t kOutcomePlace = 2;  // behind the two places of records, w
 static_assert(kOutcomePlace + 1 == JobMemoryMap::kPlaces);
 static_assert(sizeof(MemoryHeader) <= kHeaderBytes);
 
+// Not 0, which a place has that nobody has written.
+std::uint64_t random_number() {
+  std::random_device source;
+  return (std::uint64_t{source()} << 32 | source()) | 1;
+}
+
 std::size_t offset_of(std::size_t place) { return kHeaderBytes + place * (kRecordBytes + kLogBytes); }
 
 }  // namespace
 
 struct JobMemoryMap::Head {
+  std::uint64_t writer = 0;
   std::uint64_t number = 0;
   std::uint64_t text_bytes = 0;
   std::uint64_t bytes = 0;
@@ -37,7 +45,7 @@ struct JobMemoryMap::Head {
 
 std::size_t JobMemoryMap::end_of_records() { return offset_of(kOutcomePlace + 1); }
 
-JobMemoryMap::JobMemoryMap(int file) : file_(file) {
+JobMemoryMap::JobMemoryMap(int file) : file_(file), writer_(random_number()) {
   grow(end_of_records());
   shm::reserve_pages(file_, 0, kHeaderBytes);
   pages_ = shm::Mapping::of_file(file_, end_of_records());
@@ -82,7 +90,7 @@ void JobMemoryMap::reserve(std::size_t offset, std::size_t bytes, std::size_t mo
 }
 
 bool JobMemoryMap::write(std::size_t place, std::uint64_t number, const Record& record, const std::string& log) {
-  const Head head{number, record.text.size(), record.bytes.size(), log.size()};
+  const Head head{writer_, number, record.text.size(), record.bytes.size(), log.size()};
   const std::size_t bytes = sizeof(head) + record.text.size() + record.bytes.size();
   if (bytes > kRecordBytes || log.size() > kLogBytes) return false;
   Place& mine = places_[place];
@@ -91,15 +99,15 @@ bool JobMemoryMap::write(std::size_t place, std::uint64_t number, const Record& 
   std::byte* const first = pages_->data() + offset_of(place);
   Head before;
   std::memcpy(&before, first, sizeof(before));
-  const bool is_mine = before.number == mine.number && before.log_bytes == mine.log_bytes;
+  const bool is_mine = before.writer == writer_;
   const std::size_t written = is_mine ? std::min<std::size_t>(mine.log_bytes, log.size()) : 0;
   std::memcpy(first, &head, sizeof(head));
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the log is this object's only after that
   std::memcpy(first + sizeof(head), record.text.data(), record.text.size());
   if (!record.bytes.empty()) {
     std::memcpy(first + sizeof(head) + record.text.size(), record.bytes.data(), record.bytes.size());
   }
   std::memcpy(first + kRecordBytes + written, log.data() + written, log.size() - written);
-  mine.number = number;
   mine.log_bytes = log.size();
   return true;
 }

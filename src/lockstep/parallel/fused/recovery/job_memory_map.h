@@ -73,11 +73,11 @@ class JobMemoryMap {
   std::optional<Record> read(std::size_t place, std::uint64_t& number) const;
 
   int file_;
+  std::uint64_t writer_;  // of this object, and of no other one in the job
   struct Place {
     std::size_t reserved = 0;      // bytes of text and tensors that have pages
     std::size_t log_reserved = 0;  // of the log
-    std::uint64_t number = 0;      // that this object has written there last
-    std::uint64_t log_bytes = 0;   // with it; 0: it has written none
+    std::uint64_t log_bytes = 0;   // that this object has written there last
   };
   std::array<Place, kPlaces> places_{};
   std::shared_ptr<shm::Mapping> pages_;
