@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// All that a rank gives another one that is behind it, or has taken a lost rank's place: whatever a later step or the
-/// loop's end depends on. After a change of ranks, what is left out may differ between them.
+/// loop's end depends on. Whatever is missing here may differ between ranks once they have changed.
 struct ElasticState {
   /// Parameters, alike on all ranks, and all buffers; written in place. Those that require no gradient are copied
   /// before each step, and get these values back if the step is made again; so leave out no buffer that forwards

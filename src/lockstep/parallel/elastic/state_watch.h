@@ -11,9 +11,8 @@
 namespace lockstep {
 
 /// Finds tensors of wrapped modules that steps change although a loop's state does not have them: a process that joins
-/// would have other values, and a step that is made again would change them twice. It looks at the
-/// version of parameters, and at the values of buffers, because kernels of batch normalisation write past the version
-/// counter.
+/// would have other values, and a step that is made again would change them twice. It looks at the version of
+/// parameters, and at the values of buffers, because kernels of batch normalisation write past the version counter.
 class StateWatch {
  public:
   /// The process's own from now on, unless it has one. @param kept  the state's tensors
@@ -22,7 +21,7 @@ class StateWatch {
   StateWatch(const StateWatch&) = delete;
   StateWatch& operator=(const StateWatch&) = delete;
 
-  /// That of the loop which survives lost ranks in this process; null if there is none.
+  /// The watch of this process's loop that survives lost ranks; null without such a loop.
   static StateWatch* current();
 
   /// A module is wrapped for the group, and not in a step.

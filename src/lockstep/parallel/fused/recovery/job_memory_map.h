@@ -56,7 +56,7 @@ class JobMemoryMap {
   /// Replaces the newest record: whoever is killed meanwhile leaves the old one. One rank at a time.
   /// @param number  of the update that comes next
   /// @param record  without its log
-  /// @param log  as in this object's calls before, or longer: what is there already is not written again
+  /// @param log  the log of this object's last call, or a longer one that begins with it. Only new bytes are written
   /// @return  false if text and bytes, or the log, are too large
   bool begin_update(std::uint64_t number, const Record& record, const std::string& log);
   /// What else the update that comes next leads to. Before any rank may decide it.
