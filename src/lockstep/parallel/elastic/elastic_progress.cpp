@@ -42,18 +42,15 @@ std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
   return std::make_unique<ElasticGroup>(default_group(), options.backend);
 }
 
-void refuse_fused(const std::vector<torch::optim::Optimizer*>& optimizers, const char* what, const char* fix) {
+void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizers) {
   for (const torch::optim::Optimizer* optimizer : optimizers) {
     const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
-    if (flat != nullptr && flat->has_step_delegate()) throw UsageError(what, "this process", fix);
+    if (flat == nullptr || !flat->has_step_delegate()) continue;
+    throw UsageError(
+        "a loop that survives lost ranks, with an optimizer that is fused outside of it", "this process",
+        "wrap the module, and fuse, in the function that is called for each group, and keep no wrapper elsewhere: "
+        "both belong to a group");
   }
-}
-
-void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizers) {
-  refuse_fused(
-      optimizers, "a loop that survives lost ranks, with an optimizer that is fused outside of it",
-      "wrap the module, and fuse, in the function that is called for each group, and keep no wrapper elsewhere: "
-      "both belong to a group");
 }
 
 // By parameter group; 0 for an optimizer that has none.

@@ -19,6 +19,7 @@
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
+
 void TrainingSession::recover(const std::exception_ptr& failure) {
   require_lost_rank(failure);
   engine_.reset();  // both hold the group, whose end the others may have to notice
