@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <torch/types.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -17,7 +16,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "lockstep/comm/process_group.h"
@@ -26,7 +24,6 @@
 namespace {
 
 constexpr std::int64_t kSteps = 6, kAtStep = 3;
-constexpr std::chrono::milliseconds kWhileAlone{10};
 
 using Group = std::shared_ptr<lockstep::Communicator>;
 
@@ -62,8 +59,6 @@ void train(const std::string& mistake) {
     weight.add_(ranks);
   };
   const std::function<void(Group&)> step = [&](Group& group) {
-    const bool is_alone = group->world_size() == 1;
-    if (is_alone && mistake == "late-end") std::this_thread::sleep_for(kWhileAlone);
     if (memory_of != group.get()) memory = group->allocate({1}, torch::kFloat);
     memory_of = group.get();
     const bool errs = run.step() == kAtStep && !has_erred;
