@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <tuple>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
@@ -103,6 +106,60 @@ TEST(SeveralRanksFail, TogetherWhenTheDiskOfOneIsFullAndThenSave) {
     EXPECT_EQ(steps_in(folder / "out"), std::vector<std::int64_t>{6});
     EXPECT_TRUE(hidden_names_in(folder / "out").empty());
   }
+}
+
+// Rank 0 fails, and is about to remove the folder that it has just emptied.
+struct Meeting {
+  std::promise<void> is_emptied;
+  std::promise<void> is_filled;
+};
+
+// Lets the other rank make a file in the folder before it is removed.
+class RemovesLate : public FaultyFileSystem {
+ public:
+  explicit RemovesLate(Meeting& meeting) : FaultyFileSystem(Fault::Full, -1, 0), meeting_(meeting) {}
+
+  int remove_folder(const std::string& path) override {
+    if (std::filesystem::path(path).filename().string()[0] == '.') {
+      meeting_.is_emptied.set_value();
+      EXPECT_EQ(meeting_.is_filled.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    }
+    return FaultyFileSystem::remove_folder(path);
+  }
+
+ private:
+  Meeting& meeting_;
+};
+
+class CreatesLate : public FaultyFileSystem {
+ public:
+  explicit CreatesLate(Meeting& meeting) : meeting_(meeting) {}
+
+  int create(const std::string& path, mode_t mode) override {
+    if (is_first_) meeting_.is_emptied.get_future().wait_for(std::chrono::seconds(20));
+    const int fd = FaultyFileSystem::create(path, mode);
+    if (std::exchange(is_first_, false)) meeting_.is_filled.set_value();
+    return fd;
+  }
+
+ private:
+  Meeting& meeting_;
+  bool is_first_ = true;
+};
+
+TEST(SeveralRanksFail, AndLeaveNoFolderThatOneFillsWhileAnotherRemovesIt) {
+  const TemporaryFolder folder;
+  Meeting meeting;
+  on_ranks("gloo", 2, [&](const Group& group) {
+    RemovesLate removes(meeting);
+    CreatesLate creates(meeting);
+    FaultyFileSystem& files = group->rank() == 0 ? static_cast<FaultyFileSystem&>(removes) : creates;
+    CheckpointWriter writer(rank_options(folder / "out", files), group);
+    writer.save(sample_content(4, group->rank(), 2, true));
+    const std::string error = error_of([&] { writer.wait(); });
+    EXPECT_TRUE(holds(error, "No space left")) << error;
+  });
+  EXPECT_EQ(hidden_names_in(folder / "out"), std::vector<std::string>());
 }
 
 TEST(SeveralRanksFail, WhenTheySaveDifferentSteps) {

@@ -111,27 +111,37 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
   if (!save.last_keys.empty()) PartExchange::forget(save.membership, save.last_keys);
 }
 
+// @return  the part's manifest
+std::string write_own_part(const CheckpointSave& save, const CheckpointContent& content,
+                           const std::vector<PartFile>& parts, const std::string& staging) {
+  const LongWork work = writing(save, content.step);
+  if (!std::filesystem::is_directory(staging)) {
+    throw Error(fmt::format("rank 0 writes its part into {}, which is not there on this rank", staging),
+                save.membership.where(), "give an output folder on a file system that all hosts share");
+  }
+  Manifest part;
+  part.step = content.step;
+  part.files = write_parts(save.files, staging, parts);
+  if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
+  return manifest_json(part);
+}
+
 void follow(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
   const std::vector<JoinedWeights> joined = joined_weights(save, content, exchange);
   const std::vector<PartFile> parts = part_files(content, save.membership.rank, save.membership.world_size, joined);
   const std::string staging = exchange.wait_until_open();
-  Manifest part;
-  part.step = content.step;
   try {
     for (const JoinedWeights& weights : joined) weights.send();
-    const LongWork work = writing(save, content.step);
-    if (!std::filesystem::is_directory(staging)) {
-      throw Error(fmt::format("rank 0 writes its part into {}, which is not there on this rank", staging),
-                  save.membership.where(), "give an output folder on a file system that all hosts share");
-    }
-    part.files = write_parts(save.files, staging, parts);
-    if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
+    exchange.give_part(write_own_part(save, content, parts, staging));
+    exchange.wait_until_end();
   } catch (const std::exception&) {
-    exchange.throw_if_failed();  // rank 0 has failed and removed the folder
+    // Rank 0 has removed the folder, but perhaps not what this rank wrote meanwhile.
+    if (exchange.has_rank_0_failed()) {
+      save.files.remove_tree(staging);
+      exchange.throw_if_failed();
+    }
     throw;
   }
-  exchange.give_part(manifest_json(part));
-  exchange.wait_until_end();
 }
 
 }  // namespace

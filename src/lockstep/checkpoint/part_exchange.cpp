@@ -100,6 +100,14 @@ void PartExchange::throw_if_failed() {
   }
 }
 
+bool PartExchange::has_rank_0_failed() const noexcept {
+  try {
+    return membership_.store->try_get(prefix_ + "end").value_or("").substr(0, 1) == "!";
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 void PartExchange::throw_if_lost(const std::string& key) const {
   for (const LostRank& lost : membership_.store->lost_ranks()) {
     if (lost.silent) continue;  // it is stopped and may continue: it has until the deadline

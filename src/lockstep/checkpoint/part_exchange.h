@@ -30,6 +30,8 @@ class PartExchange {
   void wait_until_end() { wait_for("end", 0); }
   /// Throws the failure that rank 0 has reported, if it has; on rank 0, another rank's.
   void throw_if_failed();
+  /// Whether rank 0 has reported a failure: nobody publishes this save any more. False if the store is gone.
+  bool has_rank_0_failed() const noexcept;
 
   /// Reports this rank's failure to the others. Does not throw, because the failure itself is more important.
   void fail(const std::string& reason) noexcept;

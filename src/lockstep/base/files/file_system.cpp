@@ -66,11 +66,12 @@ std::vector<std::string> FileSystem::names_in(const std::string& folder) {
 
 bool FileSystem::remove_tree(const std::string& path) {
   struct stat status {};
+  const auto is_gone = [](int result) { return result == 0 || errno == ENOENT; };
   if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT;
-  if (!S_ISDIR(status.st_mode)) return remove_file(path) == 0;
+  if (!S_ISDIR(status.st_mode)) return is_gone(remove_file(path));
   bool all = true;
   for (const std::string& name : names_in(path)) all = remove_tree(path + "/" + name) && all;
-  return all && remove_folder(path) == 0;
+  return all && is_gone(remove_folder(path));
 }
 
 FileSystem& real_file_system() {

@@ -34,6 +34,7 @@ class FileSystem {
   virtual std::vector<std::string> names_in(const std::string& folder);
 
   /// Removes a folder and its content with the calls above; links are removed, not followed. True if it is gone.
+  /// Several processes may remove the same one.
   bool remove_tree(const std::string& path);
 };
 
