@@ -101,14 +101,17 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-int failed_expectations() {
-  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-  if (info == nullptr) return 0;
-  int count = 0;
-  for (int i = 0; i < info->result()->total_part_count(); ++i) {
-    count += info->result()->GetTestPartResult(i).failed() ? 1 : 0;
+// What the running test's failed expectations say.
+std::vector<std::string> failed_expectations() {
+  std::vector<std::string> texts;
+  const auto* const info = ::testing::UnitTest::GetInstance()->current_test_info();
+  for (int i = 0; info != nullptr && i < info->result()->total_part_count(); ++i) {
+    const ::testing::TestPartResult& part = info->result()->GetTestPartResult(i);
+    if (!part.failed()) continue;
+    texts.push_back(std::string(part.file_name() ? part.file_name() : "?") + ":" + std::to_string(part.line_number()) +
+                    ": " + part.message());
   }
-  return count;
+  return texts;
 }
 
 // "T" for a TimeoutError or "E", the cause, a line feed, and the text.
@@ -145,7 +148,7 @@ void take_report(RankOutcome& end, const std::string& report) {
     for (const auto& [name, value] : places->variables(rank)) set(name.c_str(), value);
   }
   if (options.prepare) options.prepare(rank);
-  const int failed_before = failed_expectations();
+  const std::size_t failed_before = failed_expectations().size();
   RankOutcome end = run_body(
       [&](const Membership&) {
         RendezvousOptions meeting;
@@ -156,9 +159,10 @@ void take_report(RankOutcome& end, const std::string& report) {
         membership.store->finish(Deadline::after(std::chrono::seconds(30)));
       },
       Membership());
-  if (!end.failed && failed_expectations() > failed_before) {
+  const std::vector<std::string> failed = failed_expectations();
+  if (!end.failed && failed.size() > failed_before) {
     end.failed = true;
-    end.text = "an expectation failed";
+    end.text = "an expectation failed: " + failed[failed_before];
   }
   if (end.failed) write_all(report, report_of(end));
   std::fflush(nullptr);
