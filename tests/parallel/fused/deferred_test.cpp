@@ -2,12 +2,10 @@
 #include "lockstep/parallel/deferred.h"
 
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,6 +16,7 @@
 #include "lockstep/safetensors/safetensors.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/memory/kernel_memory.h"
+#include "tests/support/memory/peak_memory.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -150,20 +149,6 @@ struct TallNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(TallNet);
 
-// The most memory of this process since it was made, beyond what was there.
-class MostMib {
- public:
-  MostMib() {
-    ::malloc_trim(0);
-    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM counts from now on
-    before_ = mib_by_kernel("status", "VmRSS");
-  }
-  double now() const { return mib_by_kernel("status", "VmHWM") - before_; }
-
- private:
-  double before_ = 0;
-};
-
 FullyShardOptions tall_options(const Group& group) {
   FullyShardOptions options;
   options.process_group = group;
@@ -176,11 +161,11 @@ TallNet make_tall(bool defers, const std::string& file) {
 }
 
 double most_mib_until_sharded(const Group& group, bool defers) {
-  const MostMib most;
+  const PeakMemory peak;
   TallNet model = make_tall(defers, "");
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
   const auto fsdp = fully_shard(model, optimizer, tall_options(group));
-  const double mib = most.now();
+  const double mib = peak.mib();
   group->barrier();
   return mib;
 }
@@ -217,7 +202,7 @@ TEST(DeferredShards, NoRankHoldsTheModel) {
     write_safetensors(file, tensors);
   }
   run_ranks_as_processes(2, [&](const Membership& membership) {
-    ::mallopt(M_MMAP_THRESHOLD, 64 << 10);  // freed tensors go back to the kernel
+    give_freed_memory_back();
     const Group group = make_communicator("tcp", membership);
     const double whole = kTallDepth * kTallLayerMib;
     for (const std::string& from : {std::string(), file}) {

@@ -16,7 +16,7 @@
 #include "lockstep/optim/sgd.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
-#include "tests/support/memory/kernel_memory.h"
+#include "tests/support/memory/peak_memory.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/accelerator/parts_run.h"
@@ -63,18 +63,16 @@ TEST(AcceleratorWholeOfStage3, AreWholeInSaveModel) {
   }
 }
 
-// What the kernel counts at most during a save, beyond what was there before. Negative if it does not say.
 double most_mib_of(const std::function<void()>& save) {
-  if (!(std::ofstream("/proc/self/clear_refs") << 5 << std::flush)) return -1;
-  const double before = mib_by_kernel("status", "VmRSS");
+  const PeakMemory peak;
   save();
-  const double most = mib_by_kernel("status", "VmHWM");
-  return before < 0 || most < 0 ? -1 : most - before;
+  return peak.mib();
 }
 
 TEST(AcceleratorWholeOfStage3, AreInNoRanksMemoryWhileTheyAreSavedWhole) {
   const TemporaryFolder folder;
   run_ranks_as_processes(2, [&](const Membership& membership) {
+    give_freed_memory_back();
     constexpr int kSide = 1024;  // a layer's weights are 4 MiB
     constexpr double kAllMib = 64;
     AcceleratorOptions options;
