@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <random>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/random/random_bits.h"
 #include "lockstep/base/text/affixes.h"
 #include "lockstep/base/trace/trace_window.h"
 #include "lockstep/launch/numbers.h"
@@ -56,11 +56,6 @@ int local_ranks_of(const std::string& text) {
     refuse("--nproc-per-node is '" + text + "'", "give a number, auto, cpu or gpu");
   }
   return static_cast<int>(parse_whole("--nproc-per-node", text, 1, kMostRanks));
-}
-
-std::string random_name() {
-  std::random_device source;
-  return fmt::format("{:08x}{:08x}", source(), source());
 }
 
 bool parse_switch(const std::string& flag, const std::string& text) {
@@ -137,7 +132,7 @@ void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
   if (flags.standalone) {
     if (plan.nodes != 1) refuse("--standalone with --nnodes " + flags.nnodes, "leave out one of them");
     plan.master_addr = "127.0.0.1";
-    plan.run_id = random_name();
+    plan.run_id = fmt::format("{:016x}", random_bits());
     return;
   }
   const std::string backend = backend_of(plan, flags);

@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <exception>
 #include <filesystem>
-#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/random/random_bits.h"
 #include "lockstep/checkpoint/files/staged_file.h"
 
 namespace lockstep {
@@ -25,11 +25,7 @@ constexpr const char* kBeingRemoved = ".del-";
 constexpr std::size_t kTokenDigits = 16;
 
 // Distinguishes the staging folders of all writers: hosts, processes and threads.
-std::string unique_token() {
-  std::random_device device;
-  const std::uint64_t high = device();
-  return fmt::format("{:016x}", high << 32 | device());
-}
+std::string unique_token() { return fmt::format("{:016x}", random_bits()); }
 
 bool is_token(const std::string& text) {
   return text.size() == kTokenDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;

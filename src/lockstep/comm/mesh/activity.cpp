@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 
 namespace lockstep {
 namespace {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/base/random_stream.h"
+#include "lockstep/base/random/random_stream.h"
 #include "lockstep/detail/tensor/autocast.h"
 
 namespace lockstep {

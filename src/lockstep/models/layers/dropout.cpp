@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-#include "lockstep/base/random_stream.h"
+#include "lockstep/base/random/random_stream.h"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@ namespace lockstep {
 /// On a CPU the random numbers are a function of the position and one number from LibTorch's default generator. This is
 /// thirty times faster than drawing each value from the generator, which takes a tenth of a step of a small BERT. The
 /// same generator state gives the same values, so runs can be repeated and resumed; PyTorch drops other values. In a
-/// replica of DataParallel that number comes from the replica's own stream (base/random_stream.h).
+/// replica of DataParallel that number comes from the replica's own stream (base/random/random_stream.h).
 at::Tensor apply_dropout(const at::Tensor& x, double p, bool is_training);
 
 /// residual + apply_dropout(x), in one pass over memory. For x in bf16 and an fp32 residual the result is fp32.

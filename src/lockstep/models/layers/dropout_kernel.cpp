@@ -3,8 +3,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "lockstep/base/mix_bits.h"
 #include "lockstep/base/processor/instruction_set.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/models/layers/value_blocks.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/base/log.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
 

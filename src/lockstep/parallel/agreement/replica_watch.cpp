@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/log.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 
 namespace lockstep {
 

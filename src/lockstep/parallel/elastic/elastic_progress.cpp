@@ -15,7 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/agreement/module_sync.h"
@@ -73,7 +73,7 @@ std::int64_t digest_of_rates(const std::vector<torch::optim::Optimizer*>& optimi
   for (const double rate : rates_of(optimizers)) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, &rate, sizeof(bits));
-    digest = mix_bits(digest ^ mix_bits(bits + 1));
+    mix_into(digest, bits);
   }
   return static_cast<std::int64_t>(digest);
 }

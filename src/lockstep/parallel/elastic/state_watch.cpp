@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <utility>
 
 #include "lockstep/parallel/agreement/tensor_digest.h"
@@ -65,16 +64,18 @@ void StateWatch::start_over() {
 void StateWatch::take() {
   is_taking_ = true;
   others_.clear();
-  for (const Watched& each : wrapped_) {
-    const at::Tensor& tensor = each.named.tensor;
+  for (std::size_t i = 0; i < wrapped_.size(); ++i) {
+    const at::Tensor& tensor = wrapped_[i].named.tensor;
     if (!has_memory(tensor) || keeps(tensor)) continue;
-    others_.push_back({each.named, each.is_buffer, watched_value(tensor, each.is_buffer)});
+    wrapped_[i].value = watched_value(tensor, wrapped_[i].is_buffer);
+    others_.push_back(i);
   }
 }
 
 std::string StateWatch::changed() {
   is_taking_ = false;
-  for (const Watched& each : std::exchange(others_, {})) {
+  for (const std::size_t i : std::exchange(others_, {})) {
+    const Watched& each = wrapped_[i];
     if (watched_value(each.named.tensor, each.is_buffer) != each.value) return each.named.name;
   }
   return "";

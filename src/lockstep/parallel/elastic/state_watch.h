@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,14 +38,14 @@ class StateWatch {
   struct Watched {
     NamedTensor named;
     bool is_buffer;
-    std::uint64_t value;  // version, or digest
+    std::uint64_t value;  // version, or digest, before the step
   };
   bool keeps(const at::Tensor& tensor) const;
 
   std::vector<at::Tensor> kept_;
   std::vector<Watched> wrapped_;
   bool is_taking_ = false;
-  std::vector<Watched> others_;  // of these, which the state has not
+  std::vector<std::size_t> others_;  // of these, which the state has not
 };
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 // every further backward of the step, as they do in PyTorch. They are put aside, and added to the new averages.
 #include <ATen/core/grad_mode.h>
 
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/reducer/reducer.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/base/random_stream.h"
+#include "lockstep/base/random/random_stream.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/loop/training_session.h"

@@ -7,7 +7,7 @@
 #include <typeinfo>
 
 #include "lockstep/base/log.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/worlds/world_member.h"
 #include "lockstep/parallel/agreement/module_sync.h"
@@ -22,7 +22,7 @@ namespace {
 
 std::uint64_t digest_of(const std::vector<at::Tensor>& tensors) {
   std::uint64_t digest = tensors.size();
-  for (const at::Tensor& each : tensors) digest = mix_bits(digest ^ mix_bits(tensor_digest(each) + 1));
+  for (const at::Tensor& each : tensors) mix_into(digest, tensor_digest(each));
   return digest;
 }
 

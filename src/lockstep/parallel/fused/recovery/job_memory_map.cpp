@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/random/random_bits.h"
 
 namespace lockstep {
 namespace {
@@ -26,10 +26,7 @@ static_assert(kOutcomePlace + 1 == JobMemoryMap::kPlaces);
 static_assert(sizeof(MemoryHeader) <= kHeaderBytes);
 
 // Not 0, which a place has that nobody has written.
-std::uint64_t random_number() {
-  std::random_device source;
-  return (std::uint64_t{source()} << 32 | source()) | 1;
-}
+std::uint64_t random_number() { return random_bits() | 1; }
 
 std::size_t offset_of(std::size_t place) { return kHeaderBytes + place * (kRecordBytes + kLogBytes); }
 

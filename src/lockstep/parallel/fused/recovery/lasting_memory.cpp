@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/optim/update/update_run.h"
 
 namespace lockstep {
@@ -22,8 +22,6 @@ constexpr std::size_t kArrays = 2 + UpdateRun::kMaxBuffers;  // weights, sums, s
 constexpr std::size_t start_of(std::size_t array) { return array * 17 * shm::kLineBytes; }
 
 std::size_t in_whole(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-void add(std::uint64_t& digest, std::uint64_t value) { digest = mix_bits(digest ^ mix_bits(value + 1)); }
 
 at::Tensor over(const std::shared_ptr<shm::Mapping>& pages, std::size_t offset, std::int64_t numel,
                 at::ScalarType dtype) {
@@ -52,11 +50,11 @@ void together(Communicator& communicator, const Body& body) {
 
 std::uint64_t LastingMemory::Shape::digest() const {
   std::uint64_t digest = names;
-  add(digest, parameters);
-  add(digest, static_cast<std::uint64_t>(most_ranks));
+  mix_into(digest, parameters);
+  mix_into(digest, static_cast<std::uint64_t>(most_ranks));
   for (const Bucket& bucket : buckets) {
     for (const auto value : {bucket.numel, bucket.tail, static_cast<std::int64_t>(bucket.dtype)}) {
-      add(digest, static_cast<std::uint64_t>(value));
+      mix_into(digest, static_cast<std::uint64_t>(value));
     }
   }
   return digest;
@@ -78,8 +76,9 @@ LastingMemory::Shape LastingMemory::shape_of(const std::vector<FusedBucket>& buc
     const std::int64_t tail = of.tail.numel() == 0 ? 0 : of.tail.numel() + most_ranks - world_size;
     shape.buckets.push_back({of.contents.buffer.numel(), tail, of.memory.scalar_type()});
     for (const std::size_t i : bucket.parameters) {
-      for (const char each : gradients.name(i)) add(shape.names, static_cast<std::uint8_t>(each));
-      for (const std::int64_t size : gradients.parameter(i).sizes()) add(shape.names, static_cast<std::uint64_t>(size));
+      for (const char each : gradients.name(i)) mix_into(shape.names, static_cast<std::uint8_t>(each));
+      for (const std::int64_t size : gradients.parameter(i).sizes())
+        mix_into(shape.names, static_cast<std::uint64_t>(size));
     }
   }
   return shape;

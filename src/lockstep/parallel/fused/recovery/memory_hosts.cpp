@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "lockstep/base/mix_bits.h"
 #include "lockstep/base/processor/instruction_set.h"
+#include "lockstep/base/random/mix_bits.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/base/random_stream.h"
+#include "lockstep/base/random/random_stream.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/base/mix_bits.h"
+#include "lockstep/base/random/mix_bits.h"
 
 namespace lockstep {
 

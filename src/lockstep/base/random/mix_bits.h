@@ -17,4 +17,9 @@ constexpr std::uint64_t next_split_mix(std::uint64_t& state) noexcept {
   return mix_bits(state += 0x9e3779b97f4a7c15ULL);
 }
 
+/// Adds `value` to `digest`. Values in another order give another digest.
+constexpr void mix_into(std::uint64_t& digest, std::uint64_t value) noexcept {
+  digest = mix_bits(digest ^ mix_bits(value + 1));
+}
+
 }  // namespace lockstep
