@@ -14,8 +14,14 @@ if(LOCKSTEP_TORCH STREQUAL "python")
   endif()
   list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_folder}/share/cmake)
 elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
-  list(PREPEND CMAKE_PREFIX_PATH ${LOCKSTEP_TORCH})
-  set(lockstep_torch_folder ${LOCKSTEP_TORCH})
+  get_filename_component(lockstep_torch_folder ${LOCKSTEP_TORCH} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})
+  # CMake would find the system's LibTorch instead, and say nothing.
+  if(NOT EXISTS ${lockstep_torch_folder}/share/cmake/Torch/TorchConfig.cmake)
+    message(FATAL_ERROR "LOCKSTEP_TORCH=${LOCKSTEP_TORCH}, but ${lockstep_torch_folder}/share/cmake/Torch/TorchConfig.cmake is "
+                        "not there. Give the folder of an unpacked LibTorch or of a wheel's torch, which holds include, lib "
+                        "and share; or python, or system.")
+  endif()
+  list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_folder})
 endif()
 # What was found of one LibTorch would be mixed with another.
 if(DEFINED LOCKSTEP_TORCH_FOLDER AND NOT LOCKSTEP_TORCH_FOLDER STREQUAL "${LOCKSTEP_TORCH}:${lockstep_torch_folder}")
