@@ -12,9 +12,10 @@ if(LOCKSTEP_TORCH STREQUAL "python")
     message(FATAL_ERROR "LOCKSTEP_TORCH=python, but the python3 that is first on the PATH has no torch. Activate the "
                         "environment that has it.")
   endif()
-  list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_folder}/share/cmake)
 elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
   get_filename_component(lockstep_torch_folder ${LOCKSTEP_TORCH} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})
+endif()
+if(NOT LOCKSTEP_TORCH STREQUAL "system")
   # CMake would find the system's LibTorch instead, and say nothing.
   if(NOT EXISTS ${lockstep_torch_folder}/share/cmake/Torch/TorchConfig.cmake)
     message(FATAL_ERROR "LOCKSTEP_TORCH=${LOCKSTEP_TORCH}, but ${lockstep_torch_folder}/share/cmake/Torch/TorchConfig.cmake is "
