@@ -17,6 +17,7 @@
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/memory/kernel_memory.h"
 #include "tests/support/memory/peak_memory.h"
+#include "tests/support/memory/tensor_mappings.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -202,7 +203,7 @@ TEST(DeferredShards, NoRankHoldsTheModel) {
     write_safetensors(file, tensors);
   }
   run_ranks_as_processes(2, [&](const Membership& membership) {
-    give_freed_memory_back();
+    give_tensors_mappings();
     const Group group = make_communicator("tcp", membership);
     const double whole = kTallDepth * kTallLayerMib;
     for (const std::string& from : {std::string(), file}) {

@@ -1,24 +1,20 @@
 // The most memory that a piece of code has.
 #pragma once
 
-#include <malloc.h>
-
 #include <fstream>
 
+#include "lockstep/base/processor/heap.h"
 #include "tests/support/memory/kernel_memory.h"
 
 namespace lockstep {
 
-/// Lets large pieces of memory go back to the kernel as they are freed. To be called before they are allocated.
-inline void give_freed_memory_back() { ::mallopt(M_MMAP_THRESHOLD, 64 << 10); }
-
 /// The most private memory that this process has had since the object was made, beyond what it had then. Pages of
 /// libraries do not count: the kernel maps up to 2 MiB of one where a single instruction of it runs. What was freed
-/// does count if malloc keeps it: see `give_freed_memory_back`.
+/// does count if malloc keeps it: see `give_tensors_mappings`.
 class PeakMemory {
  public:
   PeakMemory() {
-    ::malloc_trim(0);  // nothing that was freed before is used again
+    release_freed_memory();  // nothing that was freed before is used again
     is_counted_ = static_cast<bool>(std::ofstream("/proc/self/clear_refs") << 5 << std::flush);
     before_ = mib_by_kernel("status", "RssAnon");
   }

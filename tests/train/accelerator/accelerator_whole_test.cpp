@@ -17,6 +17,7 @@
 #include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
 #include "tests/support/memory/peak_memory.h"
+#include "tests/support/memory/tensor_mappings.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/accelerator/parts_run.h"
@@ -72,7 +73,7 @@ double most_mib_of(const std::function<void()>& save) {
 TEST(AcceleratorWholeOfStage3, AreInNoRanksMemoryWhileTheyAreSavedWhole) {
   const TemporaryFolder folder;
   run_ranks_as_processes(2, [&](const Membership& membership) {
-    give_freed_memory_back();
+    give_tensors_mappings();
     constexpr int kSide = 1024;  // a layer's weights are 4 MiB
     constexpr double kAllMib = 64;
     AcceleratorOptions options;

@@ -1,10 +1,8 @@
 // Tests by what the kernel counts that a rank holds its share of the weights and two layers (stage 3).
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "lockstep/tensor/bf16_forward.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/memory/kernel_memory.h"
+#include "tests/support/memory/tensor_mappings.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
@@ -94,17 +93,6 @@ MeasuredMib mib_of_stage(const Group& group, int stage) {
   FusedNet<DeepNet> net(group, how);
   for (int step = 0; step < 3; ++step) net.step(fuse_batch(group->rank(), step, kSide));
   return {private_mib() - before, net.model->most_mib - before};
-}
-
-// From now on freed tensors go back to the kernel. Memory that earlier tests have freed would serve tensors again,
-// whatever the threshold, so all of it is taken.
-void give_tensors_mappings() {
-  constexpr std::size_t kThreshold = 64 << 10;
-  constexpr std::size_t kMostBlocks = 1 << 15;  // more than any test leaves behind
-  ::mallopt(M_MMAP_THRESHOLD, kThreshold);
-  static std::vector<void*> taken;
-  const std::size_t mapped = ::mallinfo2().hblks;
-  while (::mallinfo2().hblks == mapped && taken.size() < kMostBlocks) taken.push_back(std::malloc(kThreshold));
 }
 
 TEST(Stage3Memory, IsAShareOfTheWeightsAndTwoLayers) {
@@ -251,7 +239,7 @@ TORCH_MODULE(BesideNet);
 TEST(Stage3Memory, KeepsNoCopyOfAWeightForBackward) {
   if (private_mib() < 0) GTEST_SKIP() << "the kernel has no RssAnon in /proc/self/status";
   run_ranks_as_processes(2, [](const Membership& membership) {
-    ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    give_tensors_mappings();
     const Group group = make_communicator("gloo", membership);
     FuseOptions how = of_stage(3);
     how.compute_dtype = at::kBFloat16;
