@@ -2,12 +2,13 @@
 # Cuts the tests of tests/<folder> into entries of ctest, and sets two lists: the entries' names and the filters for
 # GoogleTest. A part is `name` or `name=pattern`: it has the tests of the suites in tests/<folder>/<name>/, and those
 # whose names match the pattern. A test belongs to the first part that has it, and to `<folder>_other` if none has it:
-# each filter excludes the parts before it, so that every test is in one entry. Without parts, one entry has all.
+# each filter excludes the parts before it, so that every test is in one entry. Without parts, one entry has all. No
+# entry has the suites whose names end in Long.
 function(lockstep_part_filters entries filters folder)
   string(REPLACE "/" "_" prefix ${folder})
   set(names "")
   set(selected "")
-  set(taken "")
+  set(taken "-*Long.*")
   foreach(part IN LISTS ARGN)
     string(REGEX MATCH "^[^=]+" part_name ${part})
     lockstep_suites_below(patterns ${folder}/${part_name})
@@ -20,11 +21,7 @@ function(lockstep_part_filters entries filters folder)
     string(JOIN ":" pattern ${patterns})
     list(APPEND names ${prefix}_${part_name})
     list(APPEND selected "${pattern}${taken}")
-    if(NOT taken)
-      set(taken "-${pattern}")
-    else()
-      string(APPEND taken ":${pattern}")
-    endif()
+    string(APPEND taken ":${pattern}")
   endforeach()
   if(names)
     list(APPEND names ${prefix}_other)
