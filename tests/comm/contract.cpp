@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "lockstep/comm/factory.h"
 #include "tests/support/mpi_places.h"
 #include "tests/support/pretended_hosts.h"
+#include "tests/support/standing_ranks.h"
 
 namespace lockstep {
 
@@ -42,24 +44,51 @@ std::string placement_name(const ::testing::TestParamInfo<Placement>& info) {
   return name.str();
 }
 
+namespace {
+
+const char* const kMpi = "mpi";
+const char* const kHierarchical = "hierarchical";
+
+// Standing ranks know the factory's list, but not the strings of this test.
+const char* listed_name(const std::string& engine) {
+  for (const Engine& listed : available_engines()) {
+    if (listed.name == engine) return listed.name;
+  }
+  throw std::logic_error("there is no engine " + engine);
+}
+
+std::unique_ptr<Communicator> group_of(const std::string& engine, const Membership& membership) {
+  return make_communicator(engine, engine == kHierarchical ? on_two_hosts(membership) : membership);
+}
+
+void expect_success(const std::vector<RankOutcome>& ends) {
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    EXPECT_FALSE(ends[rank].failed) << "rank " << rank << ": " << ends[rank].text << " signal " << ends[rank].signal;
+  }
+}
+
+}  // namespace
+
 std::vector<RankOutcome> Contract::ends_of(const Body& body, const RanksOptions& options) {
-  const Placement placement = GetParam();
-  const RankBody with_group = [&](const Membership& membership) {
-    const bool pretend = placement.engine == "hierarchical";
-    const auto group = make_communicator(placement.engine, pretend ? on_two_hosts(membership) : membership);
-    body(*group);
-  };
+  const Placement& placement = GetParam();
+  const RankBody with_group = [&](const Membership& membership) { body(*group_of(placement.engine, membership)); };
   RanksOptions all = options;
-  all.mpi = placement.engine == "mpi";
+  all.mpi = placement.engine == kMpi;
   return placement.processes ? ranks_as_processes(placement.world_size, with_group, all)
                              : ranks_as_threads(placement.world_size, with_group, options);
 }
 
-void Contract::each_rank(const Body& body, const RanksOptions& options) {
-  const std::vector<RankOutcome> ends = ends_of(body, options);
-  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    EXPECT_FALSE(ends[rank].failed) << "rank " << rank << ": " << ends[rank].text << " signal " << ends[rank].signal;
-  }
+void Contract::each_rank(const Body& body, const RanksOptions& options) { expect_success(ends_of(body, options)); }
+
+void Contract::each_rank(StandingBody body) {
+  const Placement& placement = GetParam();
+  if (!placement.processes) return each_rank(body, RanksOptions());
+  RanksOptions options;
+  options.mpi = placement.engine == kMpi;
+  const auto with_group = [engine = listed_name(placement.engine), body](const Membership& membership) {
+    body(*group_of(engine, membership));
+  };
+  expect_success(standing_ranks(placement.world_size, with_group, options));
 }
 
 const std::vector<at::ScalarType>& all_dtypes() {

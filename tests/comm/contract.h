@@ -33,11 +33,15 @@ std::string placement_name(const ::testing::TestParamInfo<Placement>& info);
 class Contract : public ::testing::TestWithParam<Placement> {
  public:
   using Body = std::function<void(Communicator&)>;
+  using StandingBody = void (*)(Communicator&);
 
  protected:
-  /// Runs `body` on every rank. The test fails if one throws.
-  void each_rank(const Body& body, const RanksOptions& options = {});
-  /// Runs `body` on every rank, which may throw: how the ranks ended.
+  /// Runs `body`, which has no captures, on every rank, in a new group of standing ranks if they are processes. The
+  /// test fails if one throws.
+  void each_rank(StandingBody body);
+  /// The same on ranks of its own, for bodies that need options.
+  void each_rank(const Body& body, const RanksOptions& options);
+  /// Runs `body` on ranks of its own, which may throw and end: how they did.
   std::vector<RankOutcome> ends_of(const Body& body, const RanksOptions& options = {});
 };
 

@@ -1,7 +1,6 @@
 #include "tests/support/ranks.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -26,34 +25,11 @@
 #include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
 #include "tests/support/mpi_places.h"
+#include "tests/support/rank_report.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
-
-RankOutcome run_body(const RankBody& body, const Membership& membership) {
-  RankOutcome end;
-  try {
-    body(membership);
-    return end;
-  } catch (const std::exception& error) {
-    end.timed_out = dynamic_cast<const TimeoutError*>(&error) != nullptr;
-    end.text = error.what();
-    if (const FailureCause* const cause = cause_of(error)) end.cause = *cause;
-  } catch (...) {
-    end.text = "an exception of unknown type";
-  }
-  end.failed = true;
-  return end;
-}
-
-void throw_first_failure(const std::vector<RankOutcome>& ends, int first) {
-  if (first < 0) return;
-  const RankOutcome& end = ends[static_cast<std::size_t>(first)];
-  std::string text = "rank " + std::to_string(first) + " failed first: " + end.text;
-  if (end.signal != 0) text += std::string("killed by ") + ::strsignal(end.signal);
-  throw std::runtime_error(text);
-}
 
 std::vector<RankOutcome> threads(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
   const auto store = std::make_shared<MemoryStore>();
@@ -67,7 +43,7 @@ std::vector<RankOutcome> threads(int world_size, const RankBody& body, const Ran
   std::vector<std::thread> ranks;
   for (const Membership& member : members) {
     ranks.emplace_back([&, member] {
-      RankOutcome end = run_body(body, member);
+      RankOutcome end = outcome_of([&] { body(member); });
       if (end.failed) store->mark_lost(member.rank, end.text.substr(0, end.text.find('\n')));
       const std::lock_guard<std::mutex> lock(mutex);
       if (end.failed && first < 0) first = member.rank;
@@ -101,73 +77,28 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-// What the running test's failed expectations say.
-std::vector<std::string> failed_expectations() {
-  std::vector<std::string> texts;
-  const auto* const info = ::testing::UnitTest::GetInstance()->current_test_info();
-  for (int i = 0; info != nullptr && i < info->result()->total_part_count(); ++i) {
-    const ::testing::TestPartResult& part = info->result()->GetTestPartResult(i);
-    if (!part.failed()) continue;
-    texts.push_back(std::string(part.file_name() ? part.file_name() : "?") + ":" + std::to_string(part.line_number()) +
-                    ": " + part.message());
-  }
-  return texts;
-}
-
-// "T" for a TimeoutError or "E", the cause, a line feed, and the text.
-std::string report_of(const RankOutcome& end) {
-  const std::string cause = end.cause ? to_string(end.cause->kind) + (" " + std::to_string(end.cause->rank)) : "";
-  return (end.timed_out ? "T" : "E") + cause + "\n" + end.text;
-}
-
-void take_report(RankOutcome& end, const std::string& report) {
-  const std::size_t line = report.find('\n');
-  const std::string cause = report.substr(1, line - 1);
-  end.timed_out = report[0] == 'T';
-  end.text = report.substr(line + 1);
-  const std::size_t space = cause.find(' ');
-  if (space != std::string::npos) {
-    end.cause = FailureCause{failure_kind(cause.substr(0, space)).value(), std::stoi(cause.substr(space + 1))};
-  }
-}
-
 [[noreturn]] void run_child(int rank, int world_size, const std::string& store, const RankBody& body,
                             const RanksOptions& options, const MpiPlaces* places, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
-  set("RANK", std::to_string(rank));
-  set("WORLD_SIZE", std::to_string(world_size));
-  set("LOCAL_RANK", std::to_string(rank));
-  set("LOCAL_WORLD_SIZE", std::to_string(world_size));
-  set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", "1");  // nobody is there: the store is on the socket
-  set("LOCKSTEP_STORE", store);
-  ::unsetenv("LOCKSTEP_SECRET");
-  ::unsetenv("LOCKSTEP_SECRET_FILE");
+  set_rank_variables(rank, world_size, store);
   if (places != nullptr) {
-    for (const auto& [name, value] : places->variables(rank)) set(name.c_str(), value);
+    for (const auto& [name, value] : places->variables(rank)) ::setenv(name.c_str(), value.c_str(), 1);
   }
   if (options.prepare) options.prepare(rank);
-  const std::size_t failed_before = failed_expectations().size();
-  RankOutcome end = run_body(
-      [&](const Membership&) {
-        RendezvousOptions meeting;
-        meeting.timeout = options.timeout;
-        meeting.join_timeout = options.join_timeout;
-        const Membership membership = rendezvous(meeting);
-        body(membership);
-        membership.store->finish(Deadline::after(std::chrono::seconds(30)));
-      },
-      Membership());
-  const std::vector<std::string> failed = failed_expectations();
-  if (!end.failed && failed.size() > failed_before) {
-    end.failed = true;
-    end.text = "an expectation failed: " + failed[failed_before];
-  }
+  const RankOutcome end = outcome_with_expectations([&] {
+    RendezvousOptions meeting;
+    meeting.timeout = options.timeout;
+    meeting.join_timeout = options.join_timeout;
+    const Membership membership = rendezvous(meeting);
+    body(membership);
+    membership.store->finish(Deadline::after(std::chrono::seconds(30)));
+  });
   if (end.failed) write_all(report, report_of(end));
   std::fflush(nullptr);
   ::_exit(end.failed ? 1 : 0);
 }
+
+const RankOutcome kTooLate{true, false, 0, std::nullopt, "The rank did not end by the test's deadline."};
 
 // A child and what it reports.
 struct Child {
@@ -190,7 +121,7 @@ void look_after(Child& child) {
   child.status = status;
 }
 
-void read_report(Child& child) {
+void take_text(Child& child) {
   char block[4096];
   for (;;) {
     pollfd ready{child.report.get(), POLLIN, 0};
@@ -203,9 +134,9 @@ void read_report(Child& child) {
 
 RankOutcome end_of(const Child& child) {
   RankOutcome end;
+  if (!child.text.empty()) end = read_report(child.text);
   end.failed = !WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0;
   if (WIFSIGNALED(child.status)) end.signal = WTERMSIG(child.status);
-  if (child.text.find('\n') != std::string::npos) take_report(end, child.text);
   return end;
 }
 
@@ -238,7 +169,7 @@ std::vector<RankOutcome> processes(int world_size, const RankBody& body, const R
       Child& child = children[rank];
       const bool before = child.ended;
       look_after(child);
-      read_report(child);
+      take_text(child);
       const bool failed = child.ended && child.status != 0;
       if (!before && failed && first < 0) first = static_cast<int>(rank);
     }
@@ -246,7 +177,7 @@ std::vector<RankOutcome> processes(int world_size, const RankBody& body, const R
     if (only_stopped || deadline.passed()) {
       for (Child& child : children) {
         if (child.ended) continue;
-        if (!child.stopped) child.text = "E\nThe rank did not end by the test's deadline.";
+        if (!child.stopped) child.text = report_of(kTooLate);
         ::kill(child.pid, SIGKILL);
         child.stopped = false;
       }
@@ -255,7 +186,7 @@ std::vector<RankOutcome> processes(int world_size, const RankBody& body, const R
   }
   std::vector<RankOutcome> result;
   for (Child& child : children) {
-    read_report(child);
+    take_text(child);
     result.push_back(end_of(child));
   }
   return result;
