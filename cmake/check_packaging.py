@@ -1,4 +1,4 @@
-"""The recipes in packaging/ state the version of version.h, and name every library that the build requires.
+"""The version stands in version.h alone, and the recipes in packaging/ name every library that the build requires.
 
 The port of vcpkg is also run by CMake, with vcpkg's commands replaced by ones that print what they were asked.
 
@@ -39,6 +39,34 @@ def expect(condition, what):
 def header_version(source):
     text = (source / "include/lockstep/version.h").read_text()
     return ".".join(re.findall(r"define LOCKSTEP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
+
+
+# Files that say it again would be wrong after the next release. The changelog has it as a heading.
+def check_version_stands_once(source, version):
+    major, minor, patch = version.split(".")
+    ours = re.compile(rf"lockstep.{{0,30}}(?<!\d)(?<!\d\.){major}\.{minor}(\.{patch})?(?![\w.]*\d)", re.I)
+    of_recipes = re.compile(rf"(?<!\d)(?<!\d\.){re.escape(version)}(?![\w.]*\d)")
+    found = []
+    for folder in ("", ".ci", ".github", "bench", "cmake", "docs", "examples", "include", "packaging", "scripts", "src", "tests",
+                   "tools"):
+        for path in sorted((source / folder).glob("**/*" if folder else "*")):
+            if path.suffix in (".png", ".gz", ".pyc") or not path.is_file() or path.name == "CHANGELOG.md":
+                continue
+            pattern = of_recipes if folder in ("", "cmake", "packaging", "scripts") else ours
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                if pattern.search(line) or ours.search(line):
+                    found.append(f"{path.relative_to(source)}:{number}: {line.strip()[:100]}")
+    expect(not found, "\n".join([f"the version {version} stands in version.h alone, and is taken from there; here it is again:",
+                                *found]))
+
+
+def check_changelog(source, version):
+    text = (source / "CHANGELOG.md").read_text()
+    headings = re.findall(r"^## (.+)$", text, re.M)
+    expect(headings[0] == "Unreleased", "CHANGELOG.md begins with ## Unreleased")
+    released = [heading.split()[0] for heading in headings[1:]]
+    numbers = [[int(number) for number in each.split(".")] for each in (version, released[0])]
+    expect(numbers[0] >= numbers[1], f"CHANGELOG.md has a later version, {released[0]}, than version.h, {version}")
 
 
 def required_libraries(source):
@@ -88,7 +116,8 @@ def main():
     source = pathlib.Path(sys.argv[1]).resolve()
     port = json.loads((source / "packaging/vcpkg/lockstep/vcpkg.json").read_text())
     version = header_version(source)
-    expect(port["version-semver"] == version, f"vcpkg.json says {port['version-semver']}, version.h says {version}")
+    check_version_stands_once(source, version)
+    check_changelog(source, version)
     check_names(source, port)
     check_port(source)
 

@@ -1,6 +1,6 @@
 """The version script of Lockstep's shared libraries: what each of them exports, and under which version.
 
-LOCKSTEP_0.2 has what the headers under include/ name, and what is linked into programs calls. LOCKSTEP_PRIVATE_0.2.0 has
+LOCKSTEP_X.Y has what the headers under include/ name, and what is linked into programs calls. LOCKSTEP_PRIVATE_X.Y.Z has
 the rest of namespace lockstep, which modules use of each other: a program that needs it shows it (readelf --version-info),
 and runs with the libraries of that build alone. Nothing else is exported.
 
