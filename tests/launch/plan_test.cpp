@@ -90,10 +90,11 @@ INSTANTIATE_TEST_SUITE_P(
         Good{"ipv6_endpoint_without_port",
              {"--nnodes=2", "--rdzv-endpoint=fe80::1"},
              [](const LaunchPlan& p) { return p.master_addr == "fe80::1" && p.master_port == 29500; }},
-        Good{
-            "rendezvous_settings",
-            {"--nnodes=2", "--rdzv-conf=timeout=2.5,is_host=true,rank=1"},
-            [](const LaunchPlan& p) { return p.join_timeout == 2500ms && p.serves_store == true && p.node_rank == 1; }},
+        Good{"rendezvous_settings",
+             {"--nnodes=2", "--rdzv-conf=timeout=2.5,is_host=true,rank=1,keep_alive_interval=0.5"},
+             [](const LaunchPlan& p) {
+               return p.join_timeout == 2500ms && p.serves_store == true && p.node_rank == 1 && p.keep_alive == 1s;
+             }},
         Good{"standalone",
              {"--standalone", "--rdzv-backend=c10d", "--rdzv-endpoint=elsewhere:1", "--rdzv-id=me"},
              [](const LaunchPlan& p) {

@@ -27,6 +27,7 @@ constexpr double kJoinTimeoutSeconds = 600;
 constexpr double kLastCallSeconds = 30;
 constexpr double kKeepAliveInterval = 5;
 constexpr int kKeepAliveAttempts = 3;
+constexpr int kKeepAliveAttemptsOfFixedNodes = 2;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) {
   throw UsageError(what, "command line", fix);
@@ -68,7 +69,7 @@ bool parse_switch(const std::string& flag, const std::string& text) {
 void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
   const bool elastic = plan.node_ranks == NodeRanks::ByArrival;
   double interval = kKeepAliveInterval;
-  double attempts = kKeepAliveAttempts;
+  double attempts = elastic ? kKeepAliveAttempts : kKeepAliveAttemptsOfFixedNodes;
   for (const std::string& setting : text.empty() ? std::vector<std::string>() : split(text, ',')) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
@@ -83,14 +84,15 @@ void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
       plan.node_rank = static_cast<int>(parse_whole(flag, value, 0, plan.nodes - 1));
     } else if (key == "last_call_timeout" && elastic) {
       plan.last_call = milliseconds(parse_seconds(flag, value, true));
-    } else if (key == "keep_alive_interval" && elastic) {
+    } else if (key == "keep_alive_interval") {
       interval = parse_seconds(flag, value);
-    } else if (key == "keep_alive_max_attempt" && elastic) {
+    } else if (key == "keep_alive_max_attempt") {
       attempts = static_cast<double>(parse_whole(flag, value, 1, 1000));
     } else {
       refuse("--rdzv-conf has '" + key + "', which is not supported",
              elastic ? "use join_timeout, last_call_timeout, keep_alive_interval, keep_alive_max_attempt or is_host"
-                     : "use timeout, join_timeout, is_host or rank; with --rdzv-backend c10d there are others");
+                     : "use timeout, join_timeout, keep_alive_interval, keep_alive_max_attempt, is_host or rank; with "
+                       "--rdzv-backend c10d there is last_call_timeout, too");
     }
   }
   plan.keep_alive = milliseconds(interval * attempts);

@@ -28,8 +28,8 @@ struct LaunchPlan {
   std::uint16_t master_port = 0;     ///< 0: a free port
   std::optional<bool> serves_store;  ///< whether this node serves the store; nothing: to be found out
   std::chrono::milliseconds join_timeout{0};
-  std::chrono::milliseconds last_call{0};   ///< for more nodes to join, once MIN have joined
-  std::chrono::milliseconds keep_alive{0};  ///< a node that is silent for longer is lost
+  std::chrono::milliseconds last_call{0};       ///< for more nodes to join, once MIN have joined
+  std::chrono::milliseconds keep_alive{10000};  ///< a node that is silent for longer is lost
   std::string run_id;
   std::string role;
   int max_restarts = 0;

@@ -115,10 +115,12 @@ TEST_F(Nodes, EndWhenALauncherIsKilled) {
   }
 }
 
+// Each round waits for the end of the silence.
 TEST_F(Nodes, EndWhereALauncherStandsStill) {
+  const Words soon_lost{"--rdzv-conf=keep_alive_interval=1"};
   for (const bool stop_first : {true, false}) {
-    RunningProgram second(node(1, {}, shell("echo rank=$$; exec sleep 300")));
-    RunningProgram first(node(0, {}, shell("echo rank=$$; exec sleep 300")));
+    RunningProgram second(node(1, soon_lost, shell("echo rank=$$; exec sleep 300")));
+    RunningProgram first(node(0, soon_lost, shell("echo rank=$$; exec sleep 300")));
     ASSERT_TRUE(first.wait_for("rank=", soon()));
     ASSERT_TRUE(second.wait_for("rank=", soon()));
     (stop_first ? first : second).send(SIGSTOP);
@@ -127,7 +129,7 @@ TEST_F(Nodes, EndWhereALauncherStandsStill) {
     EXPECT_TRUE(has(end.err, stop_first ? "the launcher of node 0, which serves the job's store, is lost: "
                                         : "the launcher of node 1 on "))
         << end.err;
-    EXPECT_TRUE(stop_first || has(end.err, " is lost: not heard of for 10.0 s")) << end.err;
+    EXPECT_TRUE(stop_first || has(end.err, " is lost: not heard of for 2.0 s")) << end.err;
   }
 }
 
@@ -147,9 +149,9 @@ TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
 }
 
 TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
-  const ProgramEnd end = run({"--nnodes=2", "--master-port", port_.text(), "--rdzv-conf=timeout=2.5"}, {"true"});
+  const ProgramEnd end = run({"--nnodes=2", "--master-port", port_.text(), "--rdzv-conf=timeout=0.5"}, {"true"});
   EXPECT_EQ(end.code, 1);
-  EXPECT_TRUE(has(end.err, "node 1 of 2 did not join within 2.5 s")) << end.err;
+  EXPECT_TRUE(has(end.err, "node 1 of 2 did not join within 0.5 s")) << end.err;
 }
 
 TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {

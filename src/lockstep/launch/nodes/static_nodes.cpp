@@ -22,7 +22,6 @@ namespace {
 constexpr std::chrono::seconds kAgreeTimeout{60};
 constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others get the outcome at once
-constexpr std::chrono::seconds kSilence{10};
 constexpr std::size_t kMostMissing = 16;
 constexpr int kMostRanksOfNode = 1 << 20;
 constexpr int kMostPorts = 65535;
@@ -64,8 +63,8 @@ StaticNodes::~StaticNodes() {
 
 void StaticNodes::connect() {
   const Deadline deadline = Deadline::after(plan_.join_timeout);
-  StoreClientOptions options = store_client_options(plan_, kSilence);
-  if (!server_) options.silence_limit = kSilence;
+  StoreClientOptions options = store_client_options(plan_, plan_.keep_alive);
+  if (!server_) options.silence_limit = plan_.keep_alive;
   notice_.begin("waiting for the launcher of node 0, which is to serve at " + address_.text(), deadline);
   client_ = std::make_unique<StoreClient>(address_, secret_, deadline, options);
   notice_.end();
@@ -81,7 +80,7 @@ void StaticNodes::set_last_will(const std::string& queue) {
   if (server_) return;  // if this launcher is lost, so is the store
   client_->set_will(
       queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostLauncherMark, node_rank_, self_.label()),
-      kSilence);
+      plan_.keep_alive);
 }
 
 // A launcher that ended before all nodes had joined may be started again.
@@ -98,7 +97,7 @@ void StaticNodes::claim_rank() {
                 at_launcher("rendezvous"),
                 "give each node its own --node-rank, from 0 to nnodes-1, and each job an endpoint of its own");
   }
-  if (!server_) client_->set_will(gone, self_.id + " ", kSilence);
+  if (!server_) client_->set_will(gone, self_.id + " ", plan_.keep_alive);
 }
 
 bool StaticNodes::has_begun() { return client_->try_get(key(0, "ready/" + std::to_string(node_rank_))).has_value(); }
