@@ -41,8 +41,10 @@ class ElasticHosts : public ::testing::Test {
 
   const Changes job_{{"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000c1"}};
 };
+// Each waits for seconds of silence. Who continues without whom is in tests/launch/coordinator_{silence,takeover}_test.
+using ElasticHostsLong = ElasticHosts;
 
-TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {
+TEST_F(ElasticHostsLong, GoOnWithoutOneWhoseLinkIsDown) {
   const NetworkHosts hosts(3, "1gbit");
   const std::vector<Program> all = start_all(hosts);
   const Program &a = all[0], &b = all[1], &c = all[2];
@@ -62,7 +64,7 @@ TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {
   expect(again, "rank 2: joined 3, restarts 0, node 2 of 3");
 }
 
-TEST_F(ElasticHosts, TakeOneBackThatWasSilent) {
+TEST_F(ElasticHostsLong, TakeOneBackThatWasSilent) {
   const NetworkHosts hosts(2, "1gbit");
   const std::vector<Program> all = start_all(hosts);
   const Program &a = all[0], &b = all[1];
@@ -89,7 +91,7 @@ TEST_F(ElasticHosts, TakeOverIfTheyAreMoreThanThePartOfTheServingOne) {
   expect_not_asked(end);
 }
 
-TEST_F(ElasticHosts, EndWhenTheServingOneIsCutOff) {
+TEST_F(ElasticHostsLong, EndWhenTheServingOneIsCutOff) {
   const NetworkHosts hosts(2, "1gbit");
   const std::vector<Program> all = start_all(hosts);
   const Program &a = all[0], &b = all[1];

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/e2e/launch.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -57,10 +58,11 @@ TEST(JobMemory, AllRanksContinueWhereverTheyDie) {
   const ProgramEnd undisturbed = run_trainer(calm_folder.path(), {});
   const std::string bits = trained_bits(undisturbed), log = logged_bits(undisturbed);
   ASSERT_NE(log, "") << undisturbed.out << undisturbed.err;
-  for (const char* place : {"6:start", "6:gradients", "6:writing", "7:updated", "8:saved"}) {
+  const Words all{"6:writing", "6:start", "6:gradients", "7:updated", "8:saved"};
+  for (const std::string& place : Words(all.begin(), test_size(all.begin() + 1, all.end()))) {
     SCOPED_TRACE(place);
     const TemporaryFolder folder;
-    const ProgramEnd end = run_trainer(folder.path(), {"0", "die", std::string("01:") + place});
+    const ProgramEnd end = run_trainer(folder.path(), {"0", "die", "01:" + place});
     expect_bits(end, bits);
     EXPECT_EQ(logged_bits(end), log) << "losses, norms and rates of all steps";
     EXPECT_TRUE(has(end.err, kContinues)) << end.err;
@@ -68,7 +70,7 @@ TEST(JobMemory, AllRanksContinueWhereverTheyDie) {
   }
 }
 
-TEST(JobMemory, AllRanksDieTwice) {
+TEST(JobMemoryLong, AllRanksDieTwice) {
   const TemporaryFolder folder;
   const ProgramEnd end =
       run_trainer(folder.path(), joined(kAllDie, {"1", "die", "01:6:writing", "2", "die", "01:8:start"}));
@@ -78,9 +80,9 @@ TEST(JobMemory, AllRanksDieTwice) {
 
 // Without a word it would continue with the weights of the first start.
 TEST(JobMemory, AnotherTrainingDoesNotTakeItOver) {
-  for (const Words& other :
-       {Words{"weights", "2"}, Words{"frozen", "2"}, Words{"buffers", "0.5"}, Words{"rate", "0.02"},
-        Words{"rows", "60"}, Words{"data", "2"}, Words{"length", "4"}, Words{"model", "negated"}}) {
+  const std::vector<Words> all{{"weights", "2"}, {"frozen", "2"}, {"buffers", "0.5"}, {"rate", "0.02"},
+                               {"rows", "60"},   {"data", "2"},   {"length", "4"},    {"model", "negated"}};
+  for (const Words& other : std::vector<Words>(all.begin(), test_size(all.begin() + 1, all.end()))) {
     SCOPED_TRACE(other.front());
     const TemporaryFolder folder;
     const ProgramEnd end = run_trainer(folder.path(), joined(joined(kAllDie, {"1"}), other));
@@ -93,7 +95,7 @@ TEST(JobMemory, AnotherTrainingDoesNotTakeItOver) {
 // The first training's notes and lanes have the numbers of the second one's first update, if it died in its own first
 // one. Norms and counts are kept twice, for even updates and for odd ones: the second one must not take the other
 // place.
-TEST(JobMemory, NothingIsLeftOfAnotherTraining) {
+TEST(JobMemoryLong, NothingIsLeftOfAnotherTraining) {
   const Words other{"1", "weights", "2", "2", "weights", "2"};
   const std::string bits = calm({"0", "weights", "2"});
   for (const char* first : {"01:0:writing", "01:5:start", "01:6:start"}) {
@@ -108,7 +110,7 @@ TEST(JobMemory, NothingIsLeftOfAnotherTraining) {
 }
 
 // How often each weight was updated is known from the checkpoint alone until that update is finished.
-TEST(JobMemory, AllRanksDieInTheFirstUpdateAfterACheckpoint) {
+TEST(JobMemoryLong, AllRanksDieInTheFirstUpdateAfterACheckpoint) {
   const TemporaryFolder before, folder;
   ASSERT_EQ(run_trainer(before.path(), {}).code, 0);
   const ProgramEnd end =
@@ -118,7 +120,7 @@ TEST(JobMemory, AllRanksDieInTheFirstUpdateAfterACheckpoint) {
 }
 
 // Until they have met, each rank has other weights.
-TEST(JobMemory, TheFirstRanksWeightsCount) {
+TEST(JobMemoryLong, TheFirstRanksWeightsCount) {
   const Words own{"*", "weights", "rank", "*", "frozen", "rank"};
   const TemporaryFolder folder;
   const ProgramEnd end = run_trainer(folder.path(), joined(own, kAllDie));
@@ -127,7 +129,7 @@ TEST(JobMemory, TheFirstRanksWeightsCount) {
 }
 
 // The memory has only weights that are trained.
-TEST(JobMemory, FrozenWeightsOfACheckpointAreNotLost) {
+TEST(JobMemoryLong, FrozenWeightsOfACheckpointAreNotLost) {
   const TemporaryFolder before, folder, undisturbed;
   ASSERT_EQ(run_trainer(before.path(), {"*", "frozen", "2"}).code, 0);
   const Words resumed{"*", "resume", before.path() + "/checkpoint-4"};
@@ -139,7 +141,7 @@ TEST(JobMemory, FrozenWeightsOfACheckpointAreNotLost) {
   EXPECT_TRUE(has(end.err, "the weights that are not trained")) << end.err;
 }
 
-TEST(JobMemory, AProcessThatJoinsGetsFrozenWeightsOfACheckpoint) {
+TEST(JobMemoryLong, AProcessThatJoinsGetsFrozenWeightsOfACheckpoint) {
   const TemporaryFolder before, folder, undisturbed;
   ASSERT_EQ(run_trainer(before.path(), {"*", "frozen", "2"}).code, 0);
   const Words resumed{"*", "resume", before.path() + "/checkpoint-4"};
@@ -153,7 +155,7 @@ TEST(JobMemory, AProcessThatJoinsGetsFrozenWeightsOfACheckpoint) {
 }
 
 // It has joined, and the only rank that has the state dies while it passes it on.
-TEST(JobMemory, AProcessThatDidNotGetTheStateLeavesItThere) {
+TEST(JobMemoryLong, AProcessThatDidNotGetTheStateLeavesItThere) {
   const TemporaryFolder folder;
   const Words words{"*", "slow", "2", "0", "die", "1:6:start", "0", "die", "0:0:passing"};
   const std::string steps = "1500";
@@ -164,7 +166,7 @@ TEST(JobMemory, AProcessThatDidNotGetTheStateLeavesItThere) {
 }
 
 // The ranks were asked to stop after the update in which they died.
-TEST(JobMemory, AStopThatWasAskedForIsNotForgotten) {
+TEST(JobMemoryLong, AStopThatWasAskedForIsNotForgotten) {
   const std::string bits = calm({"0", "stop", "6"});
   ASSERT_NE(bits, calm());
   const TemporaryFolder folder;
@@ -175,7 +177,7 @@ TEST(JobMemory, AStopThatWasAskedForIsNotForgotten) {
 
 // Rank 1 is some stages behind rank 0, because it has waited for rank 2. All that it knows itself is still true, and
 // the weights are in memory that it has, too.
-TEST(JobMemory, ARankThatIsBehindContinuesIfTheOthersAreLost) {
+TEST(JobMemoryLong, ARankThatIsBehindContinuesIfTheOthersAreLost) {
   const TemporaryFolder folder;
   const Words words{"0", "die", "2:6:logged", "0", "await", "6", "0", "die", "0:0:giving"};
   const ProgramEnd end = run_trainer(folder.path(), words, {}, "12", 3);
@@ -186,7 +188,7 @@ TEST(JobMemory, ARankThatIsBehindContinuesIfTheOthersAreLost) {
 }
 
 // All steps are done, and the ranks compare how long they have waited for each other.
-TEST(JobMemory, ARankThatDiesAtTheEndIsSurvived) {
+TEST(JobMemoryLong, ARankThatDiesAtTheEndIsSurvived) {
   for (const std::string rank : {"0", "1"}) {
     SCOPED_TRACE(rank);
     const TemporaryFolder folder;
@@ -196,7 +198,7 @@ TEST(JobMemory, ARankThatDiesAtTheEndIsSurvived) {
   }
 }
 
-TEST(JobMemory, ACheckpointNamedByHandIsOlder) {
+TEST(JobMemoryLong, ACheckpointNamedByHandIsOlder) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_trainer(folder.path(), joined(kAllDie, {"1", "resume", folder.path() + "/checkpoint-4"}));
   expect_bits(end, calm());
@@ -204,7 +206,7 @@ TEST(JobMemory, ACheckpointNamedByHandIsOlder) {
 }
 
 // The second start has written a checkpoint that is newer than what the first one left.
-TEST(JobMemory, ATrainingThatDoesNotUseItMakesItInvalid) {
+TEST(JobMemoryLong, ATrainingThatDoesNotUseItMakesItInvalid) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_trainer(folder.path(), joined(kAllDie, {"1", "fuse", "0", "1", "die", "01:10:start", "1",
                                                                      "resume", "true", "2", "resume", "true"}));
@@ -214,7 +216,7 @@ TEST(JobMemory, ATrainingThatDoesNotUseItMakesItInvalid) {
 }
 
 // An older launcher has none, and some containers close what a program inherits.
-TEST(JobMemory, AProcessThatJoinsWithoutItLetsNobodyFuse) {
+TEST(JobMemoryLong, AProcessThatJoinsWithoutItLetsNobodyFuse) {
   const TemporaryFolder folder;
   const std::string steps = "1500";
   const std::string shell = "[ -z $LOCKSTEP_MEMBER ] || unset LOCKSTEP_MEMORY_FD; exec \"$0\" \"$@\"";

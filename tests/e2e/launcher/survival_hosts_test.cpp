@@ -11,9 +11,14 @@
 #include <vector>
 
 #include "tests/e2e/launcher/surviving_hosts.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
+
+// What the launchers decide in each of these is in tests/launch/coordinator_*, and what the ranks agree on is simulated
+// (tests/simulation): the suite has those that real processes alone can show.
+using SurvivingHostsLong = SurvivingHosts;
 
 // 0: the host has no rank now.
 pid_t first_rank_of(const Program& host) {
@@ -37,7 +42,7 @@ bool wait_for_state(const std::vector<const Program*>& hosts, const std::set<pid
   return false;
 }
 
-TEST_F(SurvivingHosts, ReplaceALostRankByThemselves) {
+TEST_F(SurvivingHostsLong, ReplaceALostRankByThemselves) {
   for (const std::string rank : {"1", "2"}) {  // of the host that serves the store, and of the other one
     const Words events{rank, "5", "shard", "4", "6", "slow"};
     const Words flags{"--nproc-per-node=2", "--max-restarts=1"};
@@ -49,7 +54,7 @@ TEST_F(SurvivingHosts, ReplaceALostRankByThemselves) {
   }
 }
 
-TEST_F(SurvivingHosts, GoOnWithoutARankOnOneOfThem) {
+TEST_F(SurvivingHostsLong, GoOnWithoutARankOnOneOfThem) {
   const Words events{"1", "5", "gradients"};
   const Program a = fixed(0, {}, events), b = fixed(1, {}, events);
   expect(b, "No rank is left on this host: the ranks of other hosts continue");
@@ -57,7 +62,8 @@ TEST_F(SurvivingHosts, GoOnWithoutARankOnOneOfThem) {
 }
 
 TEST_F(SurvivingHosts, ReplaceTheirLastRank) {
-  for (const std::string rank : {"0", "1"}) {
+  const Words all{"1", "0"};
+  for (const std::string& rank : Words(all.begin(), test_size(all.begin() + 1, all.end()))) {
     const Words events{rank, "5", "shard", "2", "6", "slow"};
     const Program a = fixed(0, {"--max-restarts=1"}, events), b = fixed(1, {"--max-restarts=1"}, events);
     expect(rank == "0" ? a : b, "has joined in the place of rank " + rank + ": 1 ranks on this host");
@@ -65,7 +71,7 @@ TEST_F(SurvivingHosts, ReplaceTheirLastRank) {
   }
 }
 
-TEST_F(SurvivingHosts, FailIfNoneHasARank) {
+TEST_F(SurvivingHostsLong, FailIfNoneHasARank) {
   const Words events{"0", "5", "shard", "1", "5", "shard"};
   const Program a = fixed(0, {}, events), b = fixed(1, {}, events);
   for (const Program* host : {&a, &b}) {
@@ -94,7 +100,7 @@ TEST_F(SurvivingHosts, LetAHostJoinWhileTheyTrainAndGoOnWithoutIt) {
 }
 
 // Four have all virtual shards. The fifth one waits until the training ends.
-TEST_F(SurvivingHosts, LetNoMoreRanksInThanTheStateAllows) {
+TEST_F(SurvivingHostsLong, LetNoMoreRanksInThanTheStateAllows) {
   const Words events{"0", "20", "say"};
   const Program a = elastic("1:2", events, {"--nproc-per-node=4"});
   expect(a, "in step 20");
@@ -104,14 +110,14 @@ TEST_F(SurvivingHosts, LetNoMoreRanksInThanTheStateAllows) {
   EXPECT_TRUE(has(a->out(), "ranks 4 to 4")) << a->out();
 }
 
-TEST_F(SurvivingHosts, ReplaceALostRankOfAHostThatMayComeAndGo) {
+TEST_F(SurvivingHostsLong, ReplaceALostRankOfAHostThatMayComeAndGo) {
   const Words events{"0", "20", "say", "1", "30", "shard", "2", "6", "slow"};
   const Program a = elastic("1:2", events, {"--max-restarts=1", "--nproc-per-node=2"});
   expect(a, "has joined in the place of rank 1: 2 ranks on this host");
   expect_undisturbed({end_of(a)});
 }
 
-TEST_F(SurvivingHosts, GiveAFreePlaceToOneThatWaits) {
+TEST_F(SurvivingHostsLong, GiveAFreePlaceToOneThatWaits) {
   const Words events{"0", "20", "say", "2", "6", "slow"};
   const Program a = elastic("1:2", events);
   expect(a, "in step 20");
@@ -125,7 +131,7 @@ TEST_F(SurvivingHosts, GiveAFreePlaceToOneThatWaits) {
 }
 
 // As soon as both of the joiner's ranks are in their first step, which its launcher may not have seen.
-TEST_F(SurvivingHosts, GoOnWithARankThatHasJustJoined) {
+TEST_F(SurvivingHostsLong, GoOnWithARankThatHasJustJoined) {
   const Words events{"0", "20", "say", "2", "0", "say", "3", "0", "say"};
   const Words flags{"--nproc-per-node=2"};
   const Program a = elastic("1:2", events, flags);
@@ -140,7 +146,7 @@ TEST_F(SurvivingHosts, GoOnWithARankThatHasJustJoined) {
 // Ranks of either host, or the launcher of the one that does not serve, which comes back each time. At each kill
 // another process has the training's state. All ranks may start again only if it is behind and receives a newer state
 // at the next kill, because it has none then.
-TEST_F(SurvivingHosts, KillsAtAnyMoment) {
+TEST_F(SurvivingHostsLong, KillsAtAnyMoment) {
   const Words events{"0", "20", "say", "all", "0", "tell", "4", "6", "slow"};
   const Words flags{"--nproc-per-node=2", "--max-restarts=99"};
   for (unsigned seed = 1; seed <= 3; ++seed) {
@@ -188,7 +194,7 @@ TEST_F(SurvivingHosts, GoOnIfTheServingOneIsLost) {
 }
 
 // All ranks have announced that they survive others, which their launchers may not have seen.
-TEST_F(SurvivingHosts, GoOnIfOneIsLostInTheFirstSteps) {
+TEST_F(SurvivingHostsLong, GoOnIfOneIsLostInTheFirstSteps) {
   for (const bool serves : {true, false}) {
     const Words events{"0", "1", "say"};
     const Program a = elastic("2:2", events);
@@ -202,7 +208,7 @@ TEST_F(SurvivingHosts, GoOnIfOneIsLostInTheFirstSteps) {
   }
 }
 
-TEST_F(SurvivingHosts, GoOnIfOneServingHostAfterTheOtherIsLost) {
+TEST_F(SurvivingHostsLong, GoOnIfOneServingHostAfterTheOtherIsLost) {
   const Words events{"0", "20", "say", "2", "0", "say", "2", "6", "slow"};
   const Program a = elastic("1:3", events);
   expect(a, "in step 20");
@@ -218,7 +224,7 @@ TEST_F(SurvivingHosts, GoOnIfOneServingHostAfterTheOtherIsLost) {
 }
 
 // A rank of the host that continues is killed, and the launcher that serves, at about the same time.
-TEST_F(SurvivingHosts, GoOnIfRanksAreLostWithTheServingOne) {
+TEST_F(SurvivingHostsLong, GoOnIfRanksAreLostWithTheServingOne) {
   const Words events{"0", "20", "say", "2", "0", "say", "3", "0", "say", "3", "6", "slow"};
   const Words flags{"--nproc-per-node=2", "--max-restarts=99"};
   for (unsigned seed = 1; seed <= 3; ++seed) {

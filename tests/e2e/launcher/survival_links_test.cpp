@@ -63,6 +63,7 @@ class SurvivingLinks : public ::testing::Test {
   std::vector<std::unique_ptr<RunningProgram>> launchers_;
   const Changes job_{{"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000d1"}, {"OMP_NUM_THREADS", "1"}};
 };
+using SurvivingLinksLong = SurvivingLinks;
 
 // It has given the others up, and they have not given it up yet. What it sent to them arrives now.
 TEST_F(SurvivingLinks, GoOnIfThatOfTheServingHostIsUpAgainWhileItEnds) {
@@ -75,7 +76,7 @@ TEST_F(SurvivingLinks, GoOnIfThatOfTheServingHostIsUpAgainWhileItEnds) {
 }
 
 // A process that was started just before looks for the store while nobody knows yet that it is lost.
-TEST_F(SurvivingLinks, LetAProcessInThatStartsWhileTheServingHostIsSilent) {
+TEST_F(SurvivingLinksLong, LetAProcessInThatStartsWhileTheServingHostIsSilent) {
   start("12", {"0", "20", "say", "2", "6", "slow"});
   const pid_t lost = rank_of(1);
   ::kill(lost, SIGKILL);

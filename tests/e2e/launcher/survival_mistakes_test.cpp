@@ -29,8 +29,8 @@ TEST(ElasticMistakes, AStepThatCatchesTheFailureOfAnExchangeIsRefused) {
   EXPECT_TRUE(has(end.err, "step 3 has caught the failure of an exchange")) << end.err;
 }
 
-// Its loop may depend on what only the others know.
-TEST(ElasticMistakes, AProcessThatJoinsAndEndsItsLoopBeforeTheOthersIsReported) {
+// Its loop may depend on what only the others know. They wait for it until the timeout.
+TEST(ElasticMistakesLong, AProcessThatJoinsAndEndsItsLoopBeforeTheOthersIsReported) {
   const ProgramEnd end = end_of("late-end", {"--max-restarts=1", "--timeout=10"});
   EXPECT_EQ(end.code, 1) << end.out;
   EXPECT_TRUE(has(end.err, "rank 1 ends its loop after step")) << end.err;

@@ -9,6 +9,7 @@
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_size.h"
 #include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
@@ -42,18 +43,21 @@ std::string value_of(const std::string& name, const std::string& text) {
 }
 
 TEST(Chaos, TheWeightsAreEqualAfterKillsAndPauses) {
+  const std::string faults = std::to_string(test_size(1, 3)), ranks = std::to_string(test_size(2, 3));
   const ProgramEnd end = run_chaos(
-      {"--nproc-per-node", "3", "--faults", "3", "--interval", "0.1", "--kinds", "kill,pause", "--seed", "2"}, "60");
+      {"--nproc-per-node", ranks, "--faults", faults, "--interval", "0.1", "--kinds", "kill,pause", "--seed", "2"},
+      "60");
   ASSERT_EQ(end.code, 0) << end.out << end.err;
-  EXPECT_EQ(value_of("faults", end.out), "3") << end.out;
-  EXPECT_EQ(value_of("survived", end.out), "3") << end.out;
+  EXPECT_EQ(value_of("faults", end.out), faults) << end.out;
+  EXPECT_EQ(value_of("survived", end.out), faults) << end.out;
   EXPECT_EQ(value_of("lost", end.out), "0") << end.out;
   EXPECT_EQ(value_of("weights", end.out).size(), 64U) << end.out;
   EXPECT_EQ(value_of("weights", end.out), value_of("undisturbed", end.out));
   EXPECT_EQ(value_of("checkpoints", end.out), "8") << "weights and optimizer of four checkpoints\n" << end.out;
 }
 
-TEST(Chaos, TheWeightsAreEqualAfterHostsAreLostAndCutOff) {
+// The time that the hosts need to give each other up is the test's.
+TEST(ChaosLong, TheWeightsAreEqualAfterHostsAreLostAndCutOff) {
   if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
   const ProgramEnd end = run_chaos({"--hosts", "2", "--nproc-per-node", "1", "--faults", "4", "--interval", "0.1",
                                     "--kinds", "kill,host,blink,cut", "--seed", "5", "--timeout", "6"},

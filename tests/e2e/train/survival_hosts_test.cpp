@@ -34,7 +34,9 @@ std::string result_of(const std::string& output) {
          read_file(last + "/optimizer.safetensors");
 }
 
-class TrainingOnHosts : public ::testing::Test {
+// The suite has a Trainer on hosts of which one is lost (tests/e2e/launcher/survival_stop_test.cpp), and hosts that
+// join and are lost under elastic_loop.
+class TrainingOnHostsLong : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const TemporaryFolder folder;
@@ -77,9 +79,9 @@ class TrainingOnHosts : public ::testing::Test {
   const LoopbackPort port_;
   static std::string undisturbed_;
 };
-std::string TrainingOnHosts::undisturbed_;
+std::string TrainingOnHostsLong::undisturbed_;
 
-TEST_F(TrainingOnHosts, AHostJoinsIsLostAndAnotherOneJoins) {
+TEST_F(TrainingOnHostsLong, AHostJoinsIsLostAndAnotherOneJoins) {
   const Host a = host();
   expect(a, "fused update with shared weights, survives lost ranks");
   expect(a, "{'loss'");
@@ -93,7 +95,7 @@ TEST_F(TrainingOnHosts, AHostJoinsIsLostAndAnotherOneJoins) {
 }
 
 // The only memory that has the whole training is that of a host that joined.
-TEST_F(TrainingOnHosts, TheFirstHostIsLost) {
+TEST_F(TrainingOnHostsLong, TheFirstHostIsLost) {
   const Host a = host();
   expect(a, "{'loss'");
   const Host b = host();

@@ -27,6 +27,7 @@
 #include "tests/support/process_of_rank.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -121,7 +122,7 @@ void expect_undisturbed(RunningProgram& program, const std::string& output, int 
 const std::vector<std::string> kSurvive{"--survive-lost-ranks", "true"};
 
 TEST(Survival, TheOtherRankContinuesWhicheverIsKilled) {
-  for (const int victim : {0, 1}) {
+  for (int victim = 0; victim < test_size(1, 2); ++victim) {
     const TemporaryFolder folder;
     RunningProgram program(job(2, folder / "out", {}, kSurvive));
     ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
@@ -198,7 +199,7 @@ TEST(Survival, MemoryGoesWithAKilledLauncher) {
   EXPECT_FALSE(is_mapped(memory)) << "memory of the job is left";
 }
 
-TEST(Survival, FourBecomeThreeAndASpareMakesThemFourAgain) {
+TEST(SurvivalLong, FourBecomeThreeAndASpareMakesThemFourAgain) {
   const TemporaryFolder folder;
   RunningProgram program(job(4, folder / "out", {"--max-restarts", "2", "--warm-spares"}, kSurvive, kManySteps));
   ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
@@ -208,7 +209,7 @@ TEST(Survival, FourBecomeThreeAndASpareMakesThemFourAgain) {
   expect_undisturbed(program, folder / "out", kManySteps);
 }
 
-TEST(Survival, TwoDeathsInARow) {
+TEST(SurvivalLong, TwoDeathsInARow) {
   const TemporaryFolder folder;
   RunningProgram program(job(4, folder / "out", {}, kSurvive));
   ASSERT_TRUE(wait_for_step(program, 4)) << program.out() << program.err();
@@ -232,7 +233,7 @@ TEST(Survival, ARankThatIsAskedToEndStopsAllOfThem) {
 }
 
 // It still holds the output folder's lock when the next rank, which ends it, is ready to take its place.
-TEST(Survival, AFirstRankThatStandsStillIsEndedAndSurvived) {
+TEST(SurvivalLong, AFirstRankThatStandsStillIsEndedAndSurvived) {
   const TemporaryFolder folder;
   RunningProgram program(job(2, folder / "out", {"--timeout", "2"}, kSurvive));
   ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
@@ -267,7 +268,7 @@ const std::vector<std::string> kShortTimeout{"--timeout", "3"};
 // Two timeouts of collectives.
 Deadline later() { return Deadline::after(std::chrono::seconds(6)); }
 
-TEST(Survival, TheTrainingContinuesUntilItMustWriteIntoAFolderThatIsHeld) {
+TEST(SurvivalLong, TheTrainingContinuesUntilItMustWriteIntoAFolderThatIsHeld) {
   const TemporaryFolder folder;
   RunningProgram program(job(3, folder / "out", kShortTimeout, kSurvive, kLongSteps, kLongEpoch));
   ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
@@ -282,7 +283,7 @@ TEST(Survival, TheTrainingContinuesUntilItMustWriteIntoAFolderThatIsHeld) {
   EXPECT_TRUE(wait_for_step(program, kLongSteps - 1)) << "steps are not shown: " << program.out();
 }
 
-TEST(Survival, ARankIsLostWhileTheFirstOneWaitsForTheFolder) {
+TEST(SurvivalLong, ARankIsLostWhileTheFirstOneWaitsForTheFolder) {
   const TemporaryFolder folder;
   RunningProgram program(job(4, folder / "out", kShortTimeout, kSurvive, kLongSteps, kLongEpoch));
   ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
@@ -296,7 +297,7 @@ TEST(Survival, ARankIsLostWhileTheFirstOneWaitsForTheFolder) {
   EXPECT_LE(steps_missing_in(folder / "out"), 1U) << "rank 0 may have died just before it wrote its last one";
 }
 
-TEST(Survival, TheTrainingEndsWhileItsFolderIsHeld) {
+TEST(SurvivalLong, TheTrainingEndsWhileItsFolderIsHeld) {
   const TemporaryFolder folder;
   std::vector<std::string> words =
       job(3, folder / "out", kShortTimeout, joined_words(kSurvive, {"--save-strategy", "no"}), kLongSteps, kLongEpoch);
@@ -320,7 +321,7 @@ TEST(Survival, TheTrainingEndsWhileItsFolderIsHeld) {
 }
 
 // It waits for others as long as they do, not for the 30 minutes that an engine waits by default.
-TEST(Survival, ARankThatJoinedGivesUpOneThatStandsStill) {
+TEST(SurvivalLong, ARankThatJoinedGivesUpOneThatStandsStill) {
   const TemporaryFolder folder;
   RunningProgram program(job(2, folder / "out", {"--max-restarts", "1", "--timeout", "5"}, kSurvive, kManySteps));
   ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
@@ -335,7 +336,7 @@ TEST(Survival, ARankThatJoinedGivesUpOneThatStandsStill) {
 // Moments that no test chooses: in the gradients' exchange, the update, an evaluation, a checkpoint, and while a group
 // forms or lets a new process in.
 TEST(Survival, KillsAtAnyMoment) {
-  for (unsigned seed = 1; seed <= 4; ++seed) {
+  for (unsigned seed = 1; seed <= test_size(1U, 4U); ++seed) {
     const TemporaryFolder folder;
     RunningProgram program(job(3, folder / "out", {"--max-restarts", "9", "--warm-spares"}, kSurvive));
     ASSERT_TRUE(wait_for_step(program, 2)) << program.out() << program.err();
