@@ -7,8 +7,8 @@
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/factory.h"
 #include "tests/checkpoint/sample_content.h"
-#include "tests/support/paused_rank.h"
 #include "tests/support/ranks.h"
+#include "tests/support/ranks/paused_rank.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include "lockstep/comm/factory.h"
 #include "tests/support/mpi_places.h"
 #include "tests/support/pretended_hosts.h"
-#include "tests/support/standing_ranks.h"
+#include "tests/support/ranks/standing_ranks.h"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "lockstep/comm/factory.h"
-#include "tests/support/paused_rank.h"
 #include "tests/support/ranks.h"
+#include "tests/support/ranks/paused_rank.h"
 
 namespace lockstep {
 namespace {

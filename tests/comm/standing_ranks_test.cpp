@@ -1,5 +1,5 @@
 // Ranks that stay for the bodies of many tests: what one body leaves behind does not reach the next one.
-#include "tests/support/standing_ranks.h"
+#include "tests/support/ranks/standing_ranks.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

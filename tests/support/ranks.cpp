@@ -25,7 +25,7 @@
 #include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
 #include "tests/support/mpi_places.h"
-#include "tests/support/rank_report.h"
+#include "tests/support/ranks/rank_report.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

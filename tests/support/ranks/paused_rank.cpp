@@ -1,4 +1,4 @@
-#include "tests/support/paused_rank.h"
+#include "tests/support/ranks/paused_rank.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "tests/support/rank_report.h"
+#include "tests/support/ranks/rank_report.h"
 
 #include <gtest/gtest.h>
 

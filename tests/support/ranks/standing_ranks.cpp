@@ -1,4 +1,4 @@
-#include "tests/support/standing_ranks.h"
+#include "tests/support/ranks/standing_ranks.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -27,7 +27,7 @@
 #include "lockstep/net/server/store_server.h"
 #include "lockstep/net/subgroup.h"
 #include "tests/support/mpi_places.h"
-#include "tests/support/rank_report.h"
+#include "tests/support/ranks/rank_report.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
