@@ -1,7 +1,8 @@
 """Compiles each program beside this file and expects that the first error has the words after its `// error:`.
 
 usage: check_errors.py COMPILE_COMMANDS TARGET
-    flags and compiler are those of a file of TARGET in COMPILE_COMMANDS; wrappers.h is compiled once, before the programs.
+    flags and compiler are those of a file of TARGET in COMPILE_COMMANDS. If it has no precompiled header, wrappers.h is
+    compiled once, before the programs.
 """
 import pathlib
 import re
@@ -28,7 +29,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="lockstep-compile-") as folder:
         header = pathlib.Path(folder) / "wrappers.h"
         header.write_text((FOLDER / "wrappers.h").read_text())
-        subprocess.run([*command, "-x", "c++-header", str(header), "-o", f"{header}.gch"], timeout=600, check=True)
+        if "-include" not in command:
+            subprocess.run([*command, "-x", "c++-header", str(header), "-o", f"{header}.gch"], timeout=600, check=True)
         for program in programs:
             words = re.match(r"// error: (.*)", program.read_text()).group(1)
             error = first_error(command, program, header)
