@@ -19,6 +19,7 @@
 #include "lockstep/net/store/wire.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/sanitizers.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -45,6 +46,7 @@ TEST(ManyStrangers, CostAMemberOfTheStoreNothing) {
   rlimit files{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
   const std::size_t held_at_once = std::min<std::size_t>(500, files.rlim_cur / 4);
+  const int number = test_size(1'000, 10'000);
   const StoreServer server(SocketAddress::tcp("127.0.0.1", 0), kSecret);
   StoreClient member(server.address(), kSecret, patience());
   const std::int64_t before = process_memory().resident;
@@ -53,7 +55,7 @@ TEST(ManyStrangers, CostAMemberOfTheStoreNothing) {
   std::thread strangers([&] {
     const std::vector<std::string> kinds = strangers_bytes();
     std::deque<UniqueFd> held;
-    for (const Deadline limit = patience(); connected < 10'000 && !limit.passed();) {
+    for (const Deadline limit = patience(); connected < number && !limit.passed();) {
       Connected stranger = connect_once(server.address(), false, patience());
       if (!stranger.fd) continue;
       const std::size_t kind = static_cast<std::size_t>(connected++) % kinds.size();
@@ -66,11 +68,11 @@ TEST(ManyStrangers, CostAMemberOfTheStoreNothing) {
   std::int64_t calls = 0;
   while (!ended) EXPECT_EQ(member.add("calls", 1), ++calls);
   strangers.join();
-  EXPECT_EQ(connected, 10'000);
+  EXPECT_EQ(connected, number);
   StoreClient late(server.address(), kSecret, patience());
   EXPECT_EQ(late.add("calls", 1), ++calls);
   if (!kAddressSanitizer) {  // which keeps freed memory for a while
-    EXPECT_LE(process_memory().resident, before + (16 << 20));
+    EXPECT_LE(process_memory().resident, before + 1600L * number);
   }
 }
 
