@@ -3,12 +3,12 @@
 # GoogleTest. A part is `name` or `name=pattern`: it has the tests of the suites in tests/<folder>/<name>/, and those
 # whose names match the pattern. A test belongs to the first part that has it, and to `<folder>_other` if none has it:
 # each filter excludes the parts before it, so that every test is in one entry. Without parts, one entry has all. No
-# entry has the suites whose names end in Long.
+# entry has the suites, and the instantiations of suites, whose names end in Long.
 function(lockstep_part_filters entries filters folder)
   string(REPLACE "/" "_" prefix ${folder})
   set(names "")
   set(selected "")
-  set(taken "-*Long.*")
+  set(taken "-*Long.*:*Long/*")
   foreach(part IN LISTS ARGN)
     string(REGEX MATCH "^[^=]+" part_name ${part})
     lockstep_suites_below(patterns ${folder}/${part_name})
@@ -33,7 +33,8 @@ function(lockstep_part_filters entries filters folder)
   set(${filters} ${selected} PARENT_SCOPE)
 endfunction()
 
-# The patterns of the suites that the sources in a folder of tests define, as TEST(Suite, Name) at the start of a line.
+# The patterns of the suites that the sources in a folder of tests define, as TEST(Suite, Name) at the start of a line,
+# and of instantiations whose names end in Long, as INSTANTIATE_TEST_SUITE_P(EnginesLong, Suite, ...).
 function(lockstep_suites_below result folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
   set(patterns "")
@@ -43,6 +44,12 @@ function(lockstep_suites_below result folder)
       if(head MATCHES "^[A-Z_]+\\(([A-Za-z0-9_]+),")
         list(APPEND patterns ${CMAKE_MATCH_1}.* */${CMAKE_MATCH_1}.*)
       endif()
+    endforeach()
+    file(STRINGS ${source} heads REGEX "^INSTANTIATE_TEST_SUITE_P\\([A-Za-z0-9]*Long,")
+    foreach(head IN LISTS heads)
+      string(REGEX MATCH "[A-Za-z0-9]*Long," name ${head})
+      string(REPLACE "," "/*" name ${name})
+      list(APPEND patterns ${name})
     endforeach()
   endforeach()
   list(REMOVE_DUPLICATES patterns)
