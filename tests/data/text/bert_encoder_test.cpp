@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/data/text/encoders/bert_encoder.h"
+#include "lockstep/data/text/encoders/wordpiece.h"
 #include "lockstep/data/text/unicode/unicode_class.h"
 #include "lockstep/data/text/unicode/utf8.h"
 #include "tests/data/text/encoder_texts.h"
@@ -124,6 +125,20 @@ Ids bert_by_the_book(const std::string& text, const BertNormalizerOptions& optio
 }
 
 class BertEncoderOptions : public ::testing::TestWithParam<int> {};
+
+TEST(WordPiece, CountsTheCharactersOfAWordAndNotItsBytes) {
+  const Vocabulary vocabulary = vocabulary_of({"[UNK]", "\xC3\xA9", "##\xC3\xA9"});
+  const WordPiece model(vocabulary, {});
+  const auto parts_of = [&](int characters) {
+    std::string word;
+    for (int i = 0; i < characters; ++i) word += "\xC3\xA9";
+    std::vector<WordPart> parts;
+    model.cut(word, parts);
+    return parts.size();
+  };
+  EXPECT_EQ(parts_of(100), 100U);
+  EXPECT_EQ(parts_of(101), 1U);  // unknown
+}
 
 TEST_P(BertEncoderOptions, FastWayIsTheBook) {
   BertNormalizerOptions options;

@@ -29,6 +29,20 @@ std::vector<std::string> byte_tokens() {
   return tokens;
 }
 
+// Printable characters of Latin-1 stand for themselves, and the other bytes, in their order, are U+0100 and those after
+// it.
+TEST(ByteLevel, MapsEveryByteAsGpt2Does) {
+  const std::vector<std::pair<int, char32_t>> by_hand = {{0x00, 0x100}, {0x20, 0x120}, {0x21, 0x21},  {0x7E, 0x7E},
+                                                         {0x7F, 0x121}, {0x80, 0x122}, {0xA0, 0x142}, {0xA1, 0xA1},
+                                                         {0xAC, 0xAC},  {0xAD, 0x143}, {0xAE, 0xAE},  {0xFF, 0xFF}};
+  for (const auto& [byte, character] : by_hand) {
+    EXPECT_EQ(byte_to_char(static_cast<unsigned char>(byte)), character) << byte;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    EXPECT_EQ(char_to_byte(byte_to_char(static_cast<unsigned char>(byte))), byte);
+  }
+}
+
 /// A vocabulary of all bytes, and of merges drawn at random.
 struct RandomModel {
   std::vector<std::string> tokens = byte_tokens();
