@@ -250,5 +250,5 @@ def mutants(seeds):
 
 
 if __name__ == "__main__":
-    flags = parse_flags(__doc__)
+    flags = parse_flags(__doc__, seeds=20000)
     sys.exit(look_for(flags, mutants(flags.seeds)))

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from mutant_build import Look, Mutant, look_for, parse_flags  # noqa: E402
+from mutant_build import Look, Mutant, look_for, parse_flags, with_header  # noqa: E402
 
 PROTOCOL = "src/lockstep/comm/shm/protocols/update_protocol.h"
 LANE = "src/lockstep/optim/update/update_lane.h"
@@ -121,19 +121,6 @@ OF_TRAININGS = [
 ]
 
 MODELS = "tests/comm/shm/"
-
-
-# Tests and code that have the header, compiled with the changed one.
-def with_header(files):
-    def objects(builder, mutant, folder):
-        changed = folder / "changed" / pathlib.Path(mutant.file).relative_to("src")
-        changed.parent.mkdir(parents=True, exist_ok=True)
-        changed.write_text(mutant.text(builder.source))
-        built = [folder / (pathlib.Path(file).stem + ".o") for file in files]
-        for file, out in zip(files, built):
-            builder.compile(file, builder.source / file, out, folder / "changed")
-        return built
-    return objects
 
 
 def mutants():
