@@ -229,15 +229,17 @@ class Runner:
 
     def looks_at(self, look, objects, folder):
         if look.starts:
-            return self.noticed_by_who_starts_it(look, objects)
-        program = folder / look.program
-        self.builder.link(look.program, objects, program, look.without)
-        return self.noticed_by(program, look)
+            seen = self.noticed_by_who_starts_it(look, objects)
+        else:
+            program = folder / look.program
+            self.builder.link(look.program, objects, program, look.without)
+            seen = self.noticed_by(program, look)
+        if seen:
+            self.require_passing(look)
+        return seen
 
     def find(self, mutant):
         """Who notices the mutant; nothing if nobody does."""
-        for look in mutant.looks:
-            self.require_passing(look)
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             for look in mutant.looks:
