@@ -80,6 +80,11 @@ std::vector<RankOutcome> Contract::ends_of(const Body& body, const RanksOptions&
 
 void Contract::each_rank(const Body& body, const RanksOptions& options) { expect_success(ends_of(body, options)); }
 
+void Contract::each_rank_fails(StandingBody body) {
+  if (GetParam().engine == kMpi) return each_rank(body, RanksOptions());
+  each_rank(body);
+}
+
 void Contract::each_rank(StandingBody body) {
   const Placement& placement = GetParam();
   if (!placement.processes) return each_rank(body, RanksOptions());

@@ -39,6 +39,9 @@ class Contract : public ::testing::TestWithParam<Placement> {
   /// Runs `body`, which has no captures, on every rank, in a new group of standing ranks if they are processes. The
   /// test fails if one throws.
   void each_rank(StandingBody body);
+  /// The same for a body that ends its group by a failure. MPI cannot be used in a process in which a group over it
+  /// has failed, so those ranks are new ones.
+  void each_rank_fails(StandingBody body);
   /// The same on ranks of its own, for bodies that need options.
   void each_rank(const Body& body, const RanksOptions& options);
   /// Runs `body` on ranks of its own, which may throw and end: how they did.
