@@ -80,7 +80,7 @@ TEST(DdpMnist, TwoTerminalsShowWhatTheLectureShows) {
   EXPECT_TRUE(mnist_output_has(first_end.out, "Accuracy on the test images: "));
 }
 
-TEST(DdpMnist, LearnsRealMnistOnTwoRanks) {
+TEST(DdpMnistLong, LearnsRealMnistOnTwoRanks) {
   if (!std::filesystem::exists(kMnist)) GTEST_SKIP() << "real MNIST is not at " << kMnist;
   const ProgramEnd end =
       run_program(launched(2, {"--data", kMnist, "--epochs", "2", "--optimizer", "adam", "--lr", "1e-3"}), {},
@@ -91,7 +91,7 @@ TEST(DdpMnist, LearnsRealMnistOnTwoRanks) {
   EXPECT_TRUE(mnist_output_has(end.out, "samples/s per rank")) << end.out;
 }
 
-TEST(DdpMnist, RanksShareTheSameModelWhateverTheirNumber) {
+TEST(DdpMnistLong, RanksShareTheSameModelWhateverTheirNumber) {
   for (const int ranks : {1, 3}) {
     const ProgramEnd end = run_program(launched(
         ranks, {"--data", digits(), "--epochs", "2", "--optimizer", "adam", "--lr", "1e-3", "--batch_size", "20"}));

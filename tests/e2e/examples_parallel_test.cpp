@@ -38,7 +38,7 @@ std::vector<double> values_after(const std::string& text, const std::string& lab
   return values;
 }
 
-TEST(DpSentiment, LearnsTheShippedReviewsAndLeavesOutTheOthers) {
+TEST(DpSentimentLong, LearnsTheShippedReviewsAndLeavesOutTheOthers) {
   const ProgramEnd end = run_parallel(
       "dp_sentiment", {"--data", kParallelShipped + "reviews.csv", "--tokenizer", kParallelShipped + "reviews-vocab",
                        "--replicas", "2", "--lr", "5e-4", "--epochs", "2", "--batch_size", "16"});
@@ -100,7 +100,7 @@ void expect_the_losses_of_one_replica(const std::string& example, ParallelWords 
   for (std::size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[1][i], losses[0][i], 5e-4) << "line " << i;
 }
 
-TEST(ExamplesParallel, ABatchThatDoesNotDivideHasTheLossOfOneReplica) {
+TEST(ExamplesParallelLong, ABatchThatDoesNotDivideHasTheLossOfOneReplica) {
   const TemporaryFolder folder;
   std::ofstream few(folder / "few.csv");
   few << "review,division\n";
@@ -131,7 +131,7 @@ TEST(DpSentiment, KeepsOneOfFewReviews) {
   EXPECT_EQ(values_after(end.out, " : acc: ").size(), 1U) << end.out;
 }
 
-TEST(DpSentiment, LearnsRealSentencesOfMovieReviews) {
+TEST(DpSentimentLong, LearnsRealSentencesOfMovieReviews) {
   const std::string folder = kParallelShared + "/text/rt-polarity/rt-polarity.";
   if (!std::filesystem::exists(folder + "pos")) GTEST_SKIP() << "the movie reviews are not at " << folder << "pos";
   const TemporaryFolder made;
@@ -163,7 +163,7 @@ ParallelWords pairs(const ParallelWords& more) {
   return words;
 }
 
-TEST(DpNli, LearnsFromPairsOfSentences) {
+TEST(DpNliLong, LearnsFromPairsOfSentences) {
   const ProgramEnd end = run_parallel(
       "dp_nli", pairs({"--replicas", "2", "--batch_size", "16", "--lr", "5e-4", "--epochs", "2", "--steps", "200"}));
   ASSERT_EQ(end.code, 0) << end.err;
@@ -175,15 +175,7 @@ TEST(DpNli, LearnsFromPairsOfSentences) {
   EXPECT_EQ(values_after(end.out, "Accuracy on the test pairs: ").size(), 1U) << end.out;
 }
 
-TEST(DpNli, ReadsMultiNliInItsOwnFormats) {
-  const std::string mnli = kParallelShared + "/text/textfooler/mnli_matched.txt";
-  if (!std::filesystem::exists(mnli)) GTEST_SKIP() << "MultiNLI's sample is not at " << mnli;
-  const ProgramEnd end = run_parallel("dp_nli", {"--train", mnli, "--columns", "label,premise,hypothesis",
-                                                 "--tokenizer", kParallelShared + "/tokenizers/bert-base-uncased",
-                                                 "--replicas", "3", "--batch_size", "31", "--steps", "10"});
-  ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(printed(end.out, "step:0, loss:1.")) << "the mean over the batch, whatever the replicas\n" << end.out;
-  EXPECT_TRUE(printed(end.out, "step:10, loss:")) << end.out;
+TEST(DpNli, ReadsJsonLinesOfMultiNli) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "mnli.jsonl",
                         "{\"gold_label\":\"neutral\",\"sentence1\":\"A boat.\",\"sentence2\":\"A red boat.\"}\n"
@@ -193,6 +185,17 @@ TEST(DpNli, ReadsMultiNliInItsOwnFormats) {
                  "gold_label", "--tokenizer", kParallelShipped + "reviews-vocab", "--replicas", "2"});
   EXPECT_EQ(lines.code, 0) << "one pair for two replicas: one of them is idle\n" << lines.err;
   EXPECT_TRUE(printed(lines.out, "step:0, loss:1.")) << lines.out;
+}
+
+TEST(DpNliLong, ReadsMultiNliInItsOwnFormats) {
+  const std::string mnli = kParallelShared + "/text/textfooler/mnli_matched.txt";
+  if (!std::filesystem::exists(mnli)) GTEST_SKIP() << "MultiNLI's sample is not at " << mnli;
+  const ProgramEnd end = run_parallel("dp_nli", {"--train", mnli, "--columns", "label,premise,hypothesis",
+                                                 "--tokenizer", kParallelShared + "/tokenizers/bert-base-uncased",
+                                                 "--replicas", "3", "--batch_size", "31", "--steps", "10"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(printed(end.out, "step:0, loss:1.")) << "the mean over the batch, whatever the replicas\n" << end.out;
+  EXPECT_TRUE(printed(end.out, "step:10, loss:")) << end.out;
 }
 
 // Records in NSL-KDD's format, in which many connections in a short time are an attack.
@@ -230,7 +233,7 @@ TEST(KddMlp, TellsAttacksByItselfAndByDataParallelAndByDdp) {
   }
 }
 
-TEST(KddMlp, LearnsTheRealRecords) {
+TEST(KddMlpLong, LearnsTheRealRecords) {
   const std::string folder = kParallelShared + "/nsl-kdd/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "NSL-KDD is not at " << folder;
   const ProgramEnd end = run_parallel("kdd_mlp", {"--train", folder + "KDDTrain+_binary.csv.gz", "--test",

@@ -47,11 +47,13 @@ TEST_P(ExamplesUsage, WhatIsNotUnderstoodEndsWithTwo) {
 
 INSTANTIATE_TEST_SUITE_P(Table, ExamplesUsage,
                          ::testing::Values(ExampleUsage{"ddp_mnist", "0.0001", {"--epochs", "0"}, "--epochs"},
-                                           ExampleUsage{
-                                               "ddp_reviews", "bert-tiny", {"--max_length", "0"}, "--max_length"},
-                                           ExampleUsage{"fsdp_gpt2", "GPT2Block", {"--steps", "0"}, "--steps"},
                                            ExampleUsage{"gpt2_lm", "gpt2-tiny", {"--seq_len", "0"}, "--seq_len"}),
                          [](const auto& test) { return test.param.program; });
+INSTANTIATE_TEST_SUITE_P(
+    TableLong, ExamplesUsage,
+    ::testing::Values(ExampleUsage{"ddp_reviews", "bert-tiny", {"--max_length", "0"}, "--max_length"},
+                      ExampleUsage{"fsdp_gpt2", "GPT2Block", {"--steps", "0"}, "--steps"}),
+    [](const auto& test) { return test.param.program; });
 
 TEST(ExamplesEnd, ThoseOfTheTrainerEndWithTwoAsWell) {
   for (const char* program : {"trainer_reviews", "trainer_dataparallel", "oslo_gpt2"}) {
@@ -100,27 +102,31 @@ TEST_P(ExamplesLoop, ALossThatIsNoNumberEndsTheTraining) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Table, ExamplesLoop,
+    ::testing::Values(ExampleLoop{"dp_nli",
+                                  false,
+                                  {"--tokenizer", kShippedData + "reviews-vocab", "--train", kShippedData + "pairs.csv",
+                                   "--steps", "50", "--replicas", "1", "--lr", "1e30"}},
+                      ExampleLoop{
+                          "mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e30"}},
+                      ExampleLoop{"gpt2_lm",
+                                  true,
+                                  {"--tokenizer", kShippedData + "bytes-vocab", "--data", kShippedData + "reviews.csv",
+                                   "--seq_len", "16", "--lr", "1e30"}}),
+    [](const auto& test) { return test.param.program; });
+INSTANTIATE_TEST_SUITE_P(
+    TableLong, ExamplesLoop,
     ::testing::Values(
-        ExampleLoop{"dp_nli",
-                    false,
-                    {"--tokenizer", kShippedData + "reviews-vocab", "--train", kShippedData + "pairs.csv", "--steps",
-                     "50", "--replicas", "1", "--lr", "1e30"}},
         ExampleLoop{"dp_sentiment",
                     false,
                     {"--tokenizer", kShippedData + "reviews-vocab", "--data", kShippedData + "reviews.csv",
                      "--replicas", "2", "--lr", "1e30"}},
-        ExampleLoop{"mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e30"}},
         ExampleLoop{
             "accelerate_mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e30"}},
         ExampleLoop{"ddp_mnist", true, {"--data", "DIGITS", "--batch_size", "20", "--lr", "1e30"}},
         ExampleLoop{"ddp_reviews",
                     true,
                     {"--tokenizer", kShippedData + "reviews-vocab", "--train", kShippedData + "reviews.csv", "--test",
-                     kShippedData + "reviews-test.csv", "--max_length", "16", "--lr", "1e30"}},
-        ExampleLoop{"gpt2_lm",
-                    true,
-                    {"--tokenizer", kShippedData + "bytes-vocab", "--data", kShippedData + "reviews.csv", "--seq_len",
-                     "16", "--lr", "1e30"}}),
+                     kShippedData + "reviews-test.csv", "--max_length", "16", "--lr", "1e30"}}),
     [](const auto& test) { return test.param.program; });
 
 class ExamplesModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};

@@ -24,6 +24,7 @@ class Hosts : public ::testing::Test {
                      {"OMP_NUM_THREADS", "1"},
                      {"OPENBLAS_NUM_THREADS", "1"}};
 };
+using HostsLong = Hosts;
 
 TEST_F(Hosts, TheLauncherTrainsOnTwoOfThem) {
   const NetworkHosts hosts(2, "1gbit");
@@ -44,7 +45,7 @@ TEST_F(Hosts, TheLauncherTrainsOnTwoOfThem) {
   EXPECT_TRUE(has(end1.err, "tcp on host-b: interface eth0, address 10.77.0.2")) << end1.err;
 }
 
-TEST_F(Hosts, VariablesByHandDo) {
+TEST_F(HostsLong, VariablesByHandDo) {
   const NetworkHosts hosts(2, "100mbit");
   const auto rank = [&](int number) {
     Changes changes = job_;

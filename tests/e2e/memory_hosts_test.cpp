@@ -19,7 +19,8 @@ namespace {
 // GB.
 constexpr std::int64_t kHostBytes = std::int64_t{1300} << 20;
 
-class SmallHosts : public ::testing::Test {
+// Trainings of 86 M parameters. Stage3Memory and DeferredShards measure the memory of small ones in every run.
+class SmallHostsLong : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
@@ -83,7 +84,7 @@ class SmallHosts : public ::testing::Test {
       {"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000d2"}, {"OMP_NUM_THREADS", "1"}, {"OPENBLAS_NUM_THREADS", "1"}};
 };
 
-TEST_F(SmallHosts, TrainEvaluateSaveAndResumeWithWeightsInShardsWhatTheyCannotHold) {
+TEST_F(SmallHostsLong, TrainEvaluateSaveAndResumeWithWeightsInShardsWhatTheyCannotHold) {
   const std::vector<ProgramEnd> whole = train({"--fuse", "false", "--max-steps", "1", "--save-strategy", "no"});
   EXPECT_TRUE(limits_[0]->has_killed() || limits_[1]->has_killed()) << limits_[0]->peak() << " bytes were enough\n"
                                                                     << whole[0].err;

@@ -6,6 +6,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/launch.h"
 #include "tests/support/mpi_places.h"
+#include "tests/support/test_size.h"
 #include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
@@ -34,12 +35,19 @@ class Mpirun : public ::testing::Test {
     return words;
   }
 
+  // Whom the ranks of `mpirun` talk through, by --backend.
+  static std::map<std::string, std::string> engines(const std::string& by_default) {
+    if (test_size(true, false)) return {{"", by_default}};
+    return {{"", by_default}, {"mpi", "mpi"}};
+  }
+
   const TemporaryFolder folder_;
   Changes changes_;
 };
+using MpirunLong = Mpirun;
 
 TEST_F(Mpirun, StartsTheRanksOfOneHost) {
-  for (const auto& [backend, engine] : std::map<std::string, std::string>{{"mpi", "mpi"}, {"", "shm"}}) {
+  for (const auto& [backend, engine] : engines("shm")) {
     const ProgramEnd end = run_program(join(mpirun_words(4), mnist(backend)), changes_);
     EXPECT_EQ(end.code, 0) << end.err;
     for (const char* rank : {"0", "1", "2", "3"}) {
@@ -50,7 +58,7 @@ TEST_F(Mpirun, StartsTheRanksOfOneHost) {
   }
 }
 
-TEST_F(Mpirun, StartsTheRanksOfTwoHosts) {
+TEST_F(MpirunLong, StartsTheRanksOfTwoHosts) {
   if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
   const NetworkHosts hosts(2, "1gbit");
   // Replaces ssh: mpirun calls it with the host and a command line.
@@ -60,7 +68,7 @@ TEST_F(Mpirun, StartsTheRanksOfTwoHosts) {
   write_file_atomically(agent, script + " \"$*\"\n");
   std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
   const std::string places = hosts.address(0) + ":2," + hosts.address(1) + ":2";
-  for (const auto& [backend, engine] : std::map<std::string, std::string>{{"mpi", "mpi"}, {"", "hierarchical"}}) {
+  for (const auto& [backend, engine] : engines("hierarchical")) {
     const Words words =
         join(join(mpirun_words(4), {"--mca", "plm_rsh_agent", agent, "-H", places, "-x", "LOCKSTEP_LOG_LEVEL", "-x",
                                     "OMP_NUM_THREADS", "-x", "OPENBLAS_NUM_THREADS"}),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/running_program.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -17,11 +18,12 @@ ProgramEnd bench_all_reduce(std::vector<std::string> arguments) {
 
 // 128 KiB: the operations between two looks at the clock do not divide the buffers of a turn.
 TEST(BenchAllReduce, GivesEachRowItsShareOfTheBound) {
+  const std::string ranks = test_size("2", "2,3"), sizes = test_size("131072", "4,131072");
   const ProgramEnd end =
-      bench_all_reduce({"--ranks", "2,3", "--sizes", "4,131072", "--engines", "shm,thread", "--rounds", "1", "--json"});
+      bench_all_reduce({"--ranks", ranks, "--sizes", sizes, "--engines", "shm,thread", "--rounds", "1", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;
   const auto rows = nlohmann::json::parse(end.out);
-  ASSERT_EQ(rows.size(), 8U) << rows.dump(2);
+  ASSERT_EQ(rows.size(), test_size(2U, 8U)) << rows.dump(2);
   for (const auto& row : rows) {
     const double bound_us = row["bound_us"], median_us = row["median_us"];
     EXPECT_GT(bound_us, 0) << row;

@@ -63,7 +63,7 @@ TEST(BenchStepProfile, CountsTheOperationsOfAllProducts) {
   EXPECT_GE(profile["others"].back()["ms"].get<double>(), 0);
 }
 
-TEST(BenchStepProfile, PrintsTheBoundBelowTheTable) {
+TEST(BenchStepProfileLong, PrintsTheBoundBelowTheTable) {
   const ProgramEnd end = profile_bert_tiny({"--dtype", "bf16"});
   ASSERT_EQ(end.code, 0) << end.err;
   for (const char* part : {"profile of lockstep, rank 0 of 2", "bound: the same products alone", "all else"}) {

@@ -74,7 +74,7 @@ TEST(BenchModel, MeasuresOursAndRefusesAPeerWithAnotherLoss) {
 }
 
 // Every turn reads the folder in a process of its own, and all of them must measure one model.
-TEST(BenchModel, GivesEveryTurnTheSameHeadIfTheFolderHasNone) {
+TEST(BenchModelLong, GivesEveryTurnTheSameHeadIfTheFolderHasNone) {
   const TemporaryFolder folder;
   const ProgramEnd trained = run_program(
       {std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "train", "--task", "language-modeling", "--mlm", "--model",

@@ -30,7 +30,7 @@ TEST(BenchTrainer, TimesTheCommandTheFirstStepAndTheUpdates) {
   EXPECT_GT(out[0].at("steps_per_s").get<double>(), 0);
 }
 
-TEST(BenchTrainer, JudgesTheSavedModelsOnAFileOfTheirOwn) {
+TEST(BenchTrainerLong, JudgesTheSavedModelsOnAFileOfTheirOwn) {
   const ProgramEnd end = bench_trainer({"--steps", "6", "--batch", "4", "--rounds", "2", "--seed", "7", "--dtype",
                                         "bf16", "--test-file", kReviews + "reviews-test.csv", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;

@@ -39,7 +39,7 @@ nlohmann::json plateau_of(const nlohmann::json& points, double gain_percent) {
   return found;
 }
 
-TEST(BenchBatchSize, MeasuresEveryWrapperAtEverySizeItCanTake) {
+TEST(BenchBatchSizeLong, MeasuresEveryWrapperAtEverySizeItCanTake) {
   const TemporaryFolder folder;
   const ProgramEnd end = bench_training({"batch-size", "--model", "mlp", "--batch", "64,1,8", "--replicas", "1,2",
                                          "--wrappers", "data-parallel,parallel-loss,ddp-threads,ddp-processes",
@@ -82,7 +82,7 @@ TEST(BenchBatchSize, MarksWhereThroughputStopsGrowing) {
   EXPECT_EQ(times_in(read_file(folder / "chart.svg"), "class=\"ring\""), 2U);
 }
 
-TEST(BenchBatchSize, ReadsRealRecords) {
+TEST(BenchBatchSizeLong, ReadsRealRecords) {
   const std::string file = std::string(LOCKSTEP_SHARED_DATA) + "/nsl-kdd/KDDTest+.txt.gz";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "NSL-KDD is not at " << file;
   const std::vector<std::string> flags{"batch-size", "--model",     "mlp",        "--data", file,
@@ -100,7 +100,7 @@ TEST(BenchBatchSize, ReadsRealRecords) {
   EXPECT_TRUE(shows(refused.err, "--batch has 22545, and there are 22544 samples")) << refused.err;
 }
 
-TEST(BenchWrappers, ComparesFiveWaysOnOneText) {
+TEST(BenchWrappersLong, ComparesFiveWaysOnOneText) {
   const ProgramEnd end = bench_training({"wrappers", "--model", "bert-tiny", "--batch", "4", "--seq", "16",
                                          "--replicas", "2", "--rounds", "1", "--steps", "3", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;
@@ -122,7 +122,7 @@ TEST(BenchWrappers, ComparesFiveWaysOnOneText) {
 
 TEST(BenchWrappers, PrintsATable) {
   const ProgramEnd end = bench_training(
-      {"wrappers", "--model", "mlp", "--batch", "6", "--replicas", "3", "--rounds", "2", "--steps", "3"});
+      {"wrappers", "--model", "mlp", "--batch", "6", "--replicas", "2", "--rounds", "1", "--steps", "2"});
   ASSERT_EQ(end.code, 0) << end.err;
   for (const char* wrapper : {"one-device", "data-parallel", "parallel-loss", "ddp-threads", "ddp-processes"}) {
     EXPECT_TRUE(shows(end.out, std::string("\n") + wrapper)) << end.out;
@@ -141,7 +141,7 @@ TEST(BenchStep, DrawsItsChart) {
 }
 
 // Not the figures, which depend on the machine.
-TEST(BenchStep, SaysWhatATraceCosts) {
+TEST(BenchStepLong, SaysWhatATraceCosts) {
   const ProgramEnd end = bench_training({"step", "--model", "mlp-kdd", "--batch", "4", "--ranks", "2", "--modes",
                                          "fused-traced", "--rounds", "1", "--steps", "3"});
   ASSERT_EQ(end.code, 0) << end.err;
@@ -149,7 +149,7 @@ TEST(BenchStep, SaysWhatATraceCosts) {
 }
 
 // Another build takes its turns beside this one, and every row says which LibTorch and precision it stands for.
-TEST(BenchStep, ComparesWithAnotherBuild) {
+TEST(BenchStepLong, ComparesWithAnotherBuild) {
   const std::string build = std::filesystem::path(LOCKSTEP_BIN_DIR).parent_path().string();
   const ProgramEnd end = bench_training({"step", "--model", "mlp-kdd", "--batch", "4", "--ranks", "2", "--builds",
                                          build, "--rounds", "1", "--steps", "3", "--json"});

@@ -43,7 +43,7 @@ TEST(Plan, ForecastsMoreHostsFromOne) {
 
 // 31.6 MB of weights, P, on each of two hosts: 4 P with DDP, 3.5 P in stage 1 (weights, gradients, half of their sums
 // and of the state), 2.5 P and the buckets' pool in stage 2, and in stage 3 half of P less and what is gathered more.
-TEST(Plan, ChoosesTheFastestStageThatFits) {
+TEST(PlanLong, ChoosesTheFastestStageThatFits) {
   const auto row = [](const std::string& memory) {
     const ProgramEnd end = plan({"--hosts", "2", "--link", "1gbit", "--memory", memory, "--json"});
     EXPECT_EQ(end.code, 0) << end.err;
@@ -70,7 +70,7 @@ TEST(Plan, ChoosesTheFastestStageThatFits) {
   EXPECT_NE(row("115mb").at("choice").at("stage"), 0) << "126 MB do not fit";
 }
 
-TEST(Plan, SaysThatRanksShareCores) {
+TEST(PlanLong, SaysThatRanksShareCores) {
   const ProgramEnd end =
       run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "5", "--nproc-per-node", "4", "--threads",
                    std::to_string(available_cores()), "--hosts", "4,1,2,2,1", "--json"},

@@ -28,7 +28,55 @@ std::string last_line(const std::string& text) {
   return last;
 }
 
-TEST(Demo, FineTunesOnReviewsAndClassifiesASentence) {
+// From a model that is small already, for one epoch.
+TEST(Demo, FineTunesAModelsFolderAndClassifiesASentence) {
+  const TemporaryFolder folder;
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/", start = folder / "start";
+  const ProgramEnd made = run_program({std::string(LOCKSTEP_BIN_DIR) + "/lockstep",
+                                       "train",
+                                       "--task",
+                                       "text-classification",
+                                       "--model",
+                                       "bert-tiny",
+                                       "--tokenizer",
+                                       data + "reviews-vocab",
+                                       "--train-file",
+                                       data + "reviews.csv",
+                                       "--label-column",
+                                       "division",
+                                       "--max-length",
+                                       "8",
+                                       "--max-steps",
+                                       "1",
+                                       "--save-strategy",
+                                       "no",
+                                       "--output-dir",
+                                       start});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const ProgramEnd end = run_demo({"--model", start, "--output", folder / "demo"});
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_TRUE(demo_says(end, "DistributedDataParallel: 2 ranks")) << end.out;
+  EXPECT_TRUE(demo_says(end, "--model " + start + " --train-file")) << end.out;
+  EXPECT_FALSE(demo_says(end, "scripts/demo --model ")) << end.out;
+  const std::string model = folder / "demo/reviews";
+  EXPECT_NE(read_file(model + "/report.html").find("<svg"), std::string::npos);
+  EXPECT_TRUE(demo_says(end, "| " LOCKSTEP_BIN_DIR "/lockstep predict --model " + model)) << end.out;
+  EXPECT_NE(last_line(end.out).find("\tThe fish came crisp and hot."), std::string::npos) << end.out;
+}
+
+TEST(Demo, TrainsOnAFolderOfDigits) {
+  const TemporaryFolder folder;
+  const ProgramEnd made = run_program({std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "data", "digits", "--output",
+                                       folder / "digits", "--train", "400", "--test", "100"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const ProgramEnd end = run_demo({"--data", folder / "digits", "--output", folder / "other"});
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_TRUE(demo_says(end, "Accuracy on the test images: ")) << end.out;
+  EXPECT_FALSE(std::filesystem::exists(folder / "other"));
+}
+
+// As a newcomer starts it: the defaults' sizes make it take a minute.
+TEST(DemoLong, FineTunesOnReviewsAndClassifiesASentence) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_demo({"--output", folder / "demo"});
   ASSERT_EQ(end.code, 0) << end.out << end.err;
@@ -55,7 +103,7 @@ TEST(Demo, FineTunesOnReviewsAndClassifiesASentence) {
   EXPECT_GT(after.at("eval_accuracy").get<double>(), 0.7);
 }
 
-TEST(Demo, StillTrainsOnDigitsAndOnMnist) {
+TEST(DemoLong, StillTrainsOnDigitsAndOnMnist) {
   const TemporaryFolder folder;
   const ProgramEnd digits = run_demo({"--digits", "--output", folder / "demo"});
   ASSERT_EQ(digits.code, 0) << digits.out << digits.err;

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -24,11 +26,12 @@ ProgramEnd launch_with_fsdp(const TemporaryFolder& folder, const std::string& fs
 }
 
 TEST(LaunchFsdp, IsDoneByATrainingThatSavesInParts) {
-  for (const char* fsdp :
-       {"  fsdp_version: 1\n  fsdp_reshard_after_forward: HYBRID_SHARD\n  fsdp_auto_wrap_policy: "
-        "TRANSFORMER_BASED_WRAP\n"
-        "  fsdp_transformer_layer_cls_to_wrap: BertLayer\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-        "  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"}) {
+  const std::vector<std::string> all{
+      "  fsdp_version: 1\n  fsdp_reshard_after_forward: HYBRID_SHARD\n  fsdp_auto_wrap_policy: "
+      "TRANSFORMER_BASED_WRAP\n"
+      "  fsdp_transformer_layer_cls_to_wrap: BertLayer\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+      "  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"};
+  for (const std::string& fsdp : std::vector<std::string>(all.begin(), test_size(all.begin() + 1, all.end()))) {
     const TemporaryFolder folder;
     const ProgramEnd end = launch_with_fsdp(folder, fsdp);
     ASSERT_EQ(end.code, 0) << end.out << end.err;

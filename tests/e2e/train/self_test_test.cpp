@@ -5,6 +5,7 @@
 
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -20,10 +21,11 @@ ProgramEnd run_self_test_command(std::vector<std::string> flags) {
 bool self_test_says(const ProgramEnd& end, const std::string& part) { return end.out.find(part) != std::string::npos; }
 
 TEST(SelfTest, PassesOnTwoAndThreeRanks) {
-  for (const char* ranks : {"2", "3"}) {
+  for (int count = 3; count >= test_size(3, 2); --count) {
+    const std::string ranks = std::to_string(count);
     const ProgramEnd end = run_self_test_command({"--num-processes", ranks, "--cpu"});
     ASSERT_EQ(end.code, 0) << end.out << end.err;
-    EXPECT_TRUE(self_test_says(end, std::string("Processes: ") + ranks)) << end.out;
+    EXPECT_TRUE(self_test_says(end, "Processes: " + ranks)) << end.out;
     EXPECT_TRUE(self_test_says(end, "**Training integration test**")) << end.out;
     EXPECT_EQ(end.out.substr(end.out.size() - std::string(kSuccess).size()), kSuccess);
   }

@@ -10,6 +10,7 @@
 #include "tests/e2e/train/bad_input.h"
 #include "tests/e2e/train/eval_results.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -78,7 +79,7 @@ TEST(SentenceEmbedding, IsTrainedAlikeOnAnyNumberOfRanks) {
   write_file_atomically(folder / "pairs-test.csv", entailed_pairs("pairs-test.csv", 60));
   make_start(folder);
   double loss = 0, found = 0;
-  for (const int ranks : {1, 2, 3}) {
+  for (int ranks = 1; ranks <= test_size(2, 3); ++ranks) {
     const std::string out = folder / ("out-" + std::to_string(ranks));
     const ProgramEnd end = run_bad(embedding_training(folder, ranks, out));
     ASSERT_EQ(end.code, 0) << end.out << end.err;

@@ -59,11 +59,10 @@ std::string as_python_list(const LabelledText& row) {
 class TrainLabels : public ::testing::Test {
  protected:
   BadInputWords train(const std::string& file, const BadInputWords& more) const {
-    return on_two_ranks(
-        text_classification(file, out_,
-                            joined_words({"--validation-file", file, "--max-steps", "4",
-                                          "--per-device-train-batch-size", "4", "--save-strategy", "no"},
-                                         more)));
+    return text_classification(file, out_,
+                               joined_words({"--validation-file", file, "--max-steps", "4",
+                                             "--per-device-train-batch-size", "4", "--save-strategy", "no"},
+                                            more));
   }
   nlohmann::json results() const { return nlohmann::json::parse(read_file(out_ + "/eval_results.json")); }
 
@@ -105,7 +104,7 @@ void expect_results_of_answers(const nlohmann::json& results, const std::string&
 // Lists of labels in JSON Lines, as Hugging Face's run_classification reads them, on two ranks.
 TEST_F(TrainLabels, OfListsAreLearnedEvaluatedAndPredicted) {
   const std::string file = write_lines(folder_ / "rows.jsonl", of_labelled(5, as_json_lists));
-  const ProgramEnd end = run_bad(train(file, {}));
+  const ProgramEnd end = run_bad(on_two_ranks(train(file, {})));
   ASSERT_EQ(end.code, 0) << end.out << end.err;
   const auto config = nlohmann::json::parse(read_file(out_ + "/config.json"));
   EXPECT_EQ(config.at("problem_type"), "multi_label_classification");
@@ -158,8 +157,7 @@ TEST_F(TrainLabels, InColumnsAndInListsAreTheSame) {
 
 TEST_F(TrainLabels, WhatIsNotAListOrAFlagIsRefusedWithItsPlace) {
   const auto refusal = [&](const std::string& file, const BadInputWords& flags) {
-    const BadInputWords words = train(file, flags);
-    const ProgramEnd end = run_bad({words.begin() + 4, words.end()});  // without the launcher
+    const ProgramEnd end = run_bad(train(file, flags));
     EXPECT_NE(end.code, 0) << end.out;
     return end.err;
   };

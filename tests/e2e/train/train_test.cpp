@@ -1,6 +1,7 @@
 // Tests `lockstep train`, `evaluate` and `predict`, and the examples of Trainer: real processes on the shipped data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "tests/support/process_of_rank.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -30,22 +32,31 @@ ProgramEnd run_train(int ranks, TrainWords words) {
 }
 
 TrainWords review_training(const std::string& output, const TrainWords& more) {
-  TrainWords words = review_classification(
-      output, {"--validation-file", kTrainData + "reviews-test.csv", "--max-length", "64", "--max-train-samples",
-               "2000", "--max-eval-samples", "200", "--learning-rate", "5e-4"});
+  TrainWords words =
+      review_classification(output, {"--validation-file", kTrainData + "reviews-test.csv", "--max-length", "64",
+                                     "--max-eval-samples", "200", "--learning-rate", "5e-4"});
   words.insert(words.end(), more.begin(), more.end());
+  if (std::find(more.begin(), more.end(), "--max-train-samples") == more.end()) {
+    words.insert(words.end(), {"--max-train-samples", "2000"});
+  }
   return words;
 }
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
+// What it learns in four epochs: in the suite it makes twenty updates, and knows nothing yet.
+struct Learned {
+  std::string epochs, samples;
+  double f1, accuracy;
+};
+
+void expect_fine_tuned(const Learned& learned) {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
-  const ProgramEnd end =
-      run_train(2, review_training(out, {"--num-train-epochs", "4", "--evaluation_strategy", "epoch", "--save-strategy",
-                                         "epoch", "--load-best-model-at-end", "--metric-for-best-model", "f1",
-                                         "--save-total-limit", "2", "--logging-steps", "20"}));
+  const ProgramEnd end = run_train(
+      2, review_training(out, {"--num-train-epochs", learned.epochs, "--max-train-samples", learned.samples,
+                               "--evaluation_strategy", "epoch", "--save-strategy", "epoch", "--load-best-model-at-end",
+                               "--metric-for-best-model", "f1", "--save-total-limit", "2", "--logging-steps", "20"}));
   ASSERT_EQ(end.code, 0) << end.out << end.err;
   EXPECT_TRUE(says(end.out, "DistributedDataParallel: 2 ranks")) << end.out;
   EXPECT_TRUE(says(end.out, "8 per device x 2 ranks = 16 samples")) << end.out;
@@ -54,11 +65,11 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
   EXPECT_TRUE(says(end.out, "Loading best model from ")) << end.out;
   const std::string macro_f1 = "  eval_f1                 =";
   ASSERT_TRUE(says(end.out, macro_f1)) << end.out;
-  EXPECT_GE(std::stod(end.out.substr(end.out.find(macro_f1) + macro_f1.size())), 0.45)
+  EXPECT_GE(std::stod(end.out.substr(end.out.find(macro_f1) + macro_f1.size())), learned.f1)
       << "random weights learn with the defaults; the majority guess reaches 0.19\n"
       << end.out;
   const double accuracy = eval_result(out, "eval_accuracy");
-  EXPECT_GT(accuracy, 0.6) << "the majority guess reaches 0.41\n" << end.out;
+  EXPECT_GT(accuracy, learned.accuracy) << "the majority guess reaches 0.41\n" << end.out;
   for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "trainer_state.json",
                            "all_results.json", "metrics.jsonl"}) {
     EXPECT_TRUE(std::filesystem::exists(out + "/" + file)) << file;
@@ -80,8 +91,13 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   const auto answer = nlohmann::json::parse(predicted.out);
   EXPECT_EQ(answer.at("scores").size(), 3U);
-  EXPECT_EQ(answer.at("label"), "positive") << predicted.out;
+  if (learned.accuracy > 0) {
+    EXPECT_EQ(answer.at("label"), "positive") << predicted.out;
+  }
 }
+
+TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) { expect_fine_tuned({"2", "160", 0, 0}); }
+TEST(TrainCommandLong, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) { expect_fine_tuned({"4", "2000", 0.45, 0.6}); }
 
 struct StopBySignal {
   const char* name;
@@ -107,14 +123,16 @@ TEST_P(TrainCommandStop, SavesAndTheNextStartGoesOn) {
   EXPECT_TRUE(says(end.out, "--resume-from-checkpoint true")) << end.out;
   const ProgramEnd again = run_train(
       GetParam().ranks,
-      review_training(out, {"--max-steps", "60", "--save-strategy", "no", "--resume-from-checkpoint", "true"}));
+      review_training(out, {"--max-steps", "20", "--save-strategy", "no", "--resume-from-checkpoint", "true"}));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_TRUE(says(again.out, "Continuing from ")) << again.out;
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, TrainCommandStop,
-                         ::testing::Values(StopBySignal{"terminate", SIGTERM, 1}, StopBySignal{"interrupt", SIGINT, 1},
+                         ::testing::Values(StopBySignal{"terminate", SIGTERM, 1},
                                            StopBySignal{"interrupt_two_ranks", SIGINT, 2}),
+                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(SignalsLong, TrainCommandStop, ::testing::Values(StopBySignal{"interrupt", SIGINT, 1}),
                          [](const auto& test) { return test.param.name; });
 
 // As a batch system or a person may do it, who sees processes and not a job.
@@ -254,7 +272,7 @@ TEST(TrainCommand, RefusesAWorldWithoutARank) {
   EXPECT_TRUE(says(end.err, "RANK")) << end.err;
 }
 
-TEST(TrainerExamples, ReviewsOnTwoRanks) {
+TEST(TrainerExamplesLong, ReviewsOnTwoRanks) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_train(2, {kTrainBin + "/trainer_reviews", "--tokenizer", kTrainData + "reviews-vocab",
                                        "--train-file", kTrainData + "reviews.csv", "--validation-file",
