@@ -100,7 +100,7 @@ endfunction()
 # BATCH takes 18 s of one core, and saves 5 s of each of eleven batches of the library and the command. A batch that sees
 # tensors alone takes 2 to 4 s longer with it than with TENSOR: the file is three times as large.
 function(lockstep_precompile target kind)
-  string(TOLOWER ${kind} suffix)
+  string(TOLOWER ${kind}${LOCKSTEP_LEVEL} suffix)
   if(NOT TARGET lockstep_pch_${suffix})
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pch_${suffix}.cpp CONTENT "// Carries a precompiled header; holds nothing.\n")
     add_library(lockstep_pch_${suffix} OBJECT ${PROJECT_BINARY_DIR}/pch_${suffix}.cpp)
@@ -108,8 +108,8 @@ function(lockstep_precompile target kind)
     if(kind STREQUAL "NN")
       target_precompile_headers(lockstep_pch_${suffix} PRIVATE <torch/torch.h>)
     elseif(kind STREQUAL "BATCH")
-      target_link_libraries(lockstep_pch_batch PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
-      target_precompile_headers(lockstep_pch_batch PRIVATE <torch/nn/module.h> <ATen/TensorOperators.h>
+      target_link_libraries(lockstep_pch_${suffix} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+      target_precompile_headers(lockstep_pch_${suffix} PRIVATE <torch/nn/module.h> <ATen/TensorOperators.h>
                                 <torch/csrc/autograd/custom_function.h> <torch/optim/optimizer.h> <fmt/format.h>
                                 <nlohmann/json.hpp> <algorithm> <functional> <map> <memory> <optional> <string> <vector>)
     elseif(kind STREQUAL "MODULE")
