@@ -34,7 +34,10 @@ namespace {
 std::vector<RankOutcome> threads(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
   const auto store = std::make_shared<MemoryStore>();
   std::vector<Membership> members = thread_memberships(world_size, options.timeout, store);
-  for (Membership& member : members) member.join_timeout = options.join_timeout;
+  for (Membership& member : members) {
+    member.join_timeout = options.join_timeout;
+    member.look_interval = options.look_interval;
+  }
   std::vector<RankOutcome> ends(members.size());
   std::mutex mutex;
   std::condition_variable ended;
@@ -89,7 +92,8 @@ void write_all(int fd, const std::string& text) {
     RendezvousOptions meeting;
     meeting.timeout = options.timeout;
     meeting.join_timeout = options.join_timeout;
-    const Membership membership = rendezvous(meeting);
+    Membership membership = rendezvous(meeting);
+    membership.look_interval = options.look_interval;
     body(membership);
     membership.store->finish(Deadline::after(std::chrono::seconds(30)));
   });

@@ -17,7 +17,9 @@ struct RanksOptions {
   std::chrono::milliseconds join_timeout{20'000};
   std::chrono::milliseconds deadline{180'000};          ///< of everything: ranks that still run then are a failure
   std::chrono::milliseconds heartbeat_timeout{30'000};  ///< of processes: a rank that is silent for longer is lost
-  bool mpi = false;                                     ///< of processes: each has a place in one job of mpirun
+  /// `Membership::look_interval`: short, because tests wait for what ranks find out by looking.
+  std::chrono::milliseconds look_interval{5};
+  bool mpi = false;  ///< of processes: each has a place in one job of mpirun
   /// Of processes: called first in each, where its variables are set already. May change them, or enter another host.
   std::function<void(int rank)> prepare;
 };

@@ -37,6 +37,9 @@ struct Membership {
   /// Extra time, if this group is part of a larger one: the part gives up this much later than the larger group does.
   /// The larger group knows all ranks, so its error names the late ones better.
   std::chrono::milliseconds rear_guard{0};
+  /// How often a rank looks for the reason while an operation does not end. How often it reports to the others and asks
+  /// the store meanwhile is in proportion. Each rank may have its own.
+  std::chrono::milliseconds look_interval{50};
   std::shared_ptr<Patience> patience;  ///< this rank's own; groups split off from this one share it
 
   bool is_part() const { return rear_guard.count() > 0; }

@@ -77,6 +77,12 @@ class SlowStep {
   Membership membership_;
 };
 
+TalkTimes times_of(int ranks) {
+  Membership membership;
+  membership.world_size = ranks;
+  return TalkTimes(membership);
+}
+
 TEST(DiagnosisCost, TheStoreServesAFewHundredRequestsInASecondWhateverTheNumberOfRanks) {
   constexpr std::uint64_t kOfATalk = 3;      // its report, the group's failure, the states of late ranks
   constexpr std::uint64_t kOfALossLook = 2;  // the group's failure, the lost ranks
@@ -87,16 +93,18 @@ TEST(DiagnosisCost, TheStoreServesAFewHundredRequestsInASecondWhateverTheNumberO
     const auto per_second = [&](std::uint64_t of_each, std::chrono::milliseconds interval) {
       return static_cast<double>(of_each) * ranks / std::chrono::duration<double>(interval).count();
     };
-    EXPECT_LE(per_second(kOfATalk, talk_interval(seconds(1), ranks)), 1000) << ranks;
-    EXPECT_LE(per_second(kOfALossLook, loss_interval(ranks)), 2000) << ranks;
+    const TalkTimes times = times_of(ranks);
+    EXPECT_LE(per_second(kOfATalk, times.between_talks(seconds(1))), 1000) << ranks;
+    EXPECT_LE(per_second(kOfALossLook, times.between_loss_looks()), 2000) << ranks;
   }
 }
 
 // Each rank reads the states of all so rarely that all ranks together read some hundred thousand in ten seconds.
 TEST(DiagnosisCost, StatesOfAllAreReadRarely) {
   for (const int ranks : {8, 64, 1024}) {
-    const double between_s = std::chrono::duration<double>(talk_interval(seconds(1), ranks)).count() *
-                             static_cast<double>(talks_between_hearing_all(ranks));
+    const TalkTimes times = times_of(ranks);
+    const double between_s = std::chrono::duration<double>(times.between_talks(seconds(1))).count() *
+                             static_cast<double>(times.talks_between_hearing_all());
     EXPECT_LE(static_cast<double>(ranks) * ranks / between_s, 15'000) << ranks;
   }
 }

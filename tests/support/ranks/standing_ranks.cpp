@@ -116,6 +116,7 @@ void end_with(pid_t parent) {
       Membership membership = subgroup(all, ranks, "run" + std::to_string(order.number));
       membership.timeout = order.timeout;
       membership.join_timeout = order.join_timeout;
+      membership.look_interval = RanksOptions().look_interval;
       order.call.function(membership, order.call.argument.data());
     });
     std::fflush(nullptr);

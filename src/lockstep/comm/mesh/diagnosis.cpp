@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/mesh/talk_times.h"
 #include "lockstep/net/store/patience.h"
 
 namespace lockstep {
@@ -34,6 +33,7 @@ bool needs_every_rank(OperationKind kind) {
 
 Diagnosis::Diagnosis(const Membership& membership)
     : membership_(membership),
+      times_(membership),
       states_(static_cast<std::size_t>(membership.world_size)),
       heard_(states_.size(), Clock::now()) {}
 
@@ -63,8 +63,8 @@ std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connectio
                                                      Clock::time_point now) {
   const CurrentActivity& first = view.current.front();
   const bool sees_nothing = first.activity.is_group_start || !connections.sees_losses();
-  if (sees_nothing && now - first.since > kSlow && now >= next_loss_look_) {
-    next_loss_look_ = now + loss_interval(membership_.world_size);
+  if (sees_nothing && now - first.since > times_.slow() && now >= next_loss_look_) {
+    next_loss_look_ = now + times_.between_loss_looks();
     // The end of a connection that is not made yet, or not watched, goes unnoticed here.
     if (auto failure = published_or_lost_any(view)) return failure;
   }
@@ -109,7 +109,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
         if (auto failure = left_early(view)) return *failure;
       }
       if (deadline.passed()) break;
-      std::this_thread::sleep_for(5 * cause_interval(membership_.world_size));
+      std::this_thread::sleep_for(5 * times_.between_cause_looks());
     }
   } catch (const Error&) {  // the store is gone: only the part's error is left
   }
@@ -123,7 +123,7 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
     for (;;) {
       if (auto failure = published_or_lost(view, error.peers())) return *failure;
       if (deadline.passed()) break;
-      std::this_thread::sleep_for(cause_interval(membership_.world_size));
+      std::this_thread::sleep_for(times_.between_cause_looks());
     }
     read_all_states(Clock::now());
     if (auto failure = left_early(view)) return *failure;
@@ -237,8 +237,8 @@ bool Diagnosis::waits(int rank) const {
 
 // Ranks that have reported nothing for longer than they should.
 std::vector<int> Diagnosis::silent_ranks(const CurrentActivity& late, Clock::time_point now) const {
-  const auto interval = talk_interval(age_of(late.since, now), membership_.world_size);
-  const auto between = static_cast<int>(talks_between_hearing_all(membership_.world_size));
+  const auto interval = times_.between_talks(age_of(late.since, now));
+  const auto between = static_cast<int>(times_.talks_between_hearing_all());
   const auto patience = 3 * between * interval + milliseconds(500);
   std::vector<int> silent;
   for (int rank = 0; rank < membership_.world_size; ++rank) {

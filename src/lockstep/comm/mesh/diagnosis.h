@@ -12,6 +12,7 @@
 #include "lockstep/comm/mesh/activity.h"
 #include "lockstep/comm/mesh/connections.h"
 #include "lockstep/comm/mesh/mesh.h"
+#include "lockstep/comm/mesh/talk_times.h"
 #include "lockstep/net/membership.h"
 
 namespace lockstep {
@@ -79,6 +80,7 @@ class Diagnosis {
   std::string last_seen_of(int rank) const;
 
   const Membership membership_;
+  const TalkTimes times_;
   GroupState states_;
   std::vector<Clock::time_point> heard_;       // by rank: when it last reported something new
   std::optional<Fingerprint> entered_by_all_;  // the newest operation that ended here and needs every rank

@@ -4,7 +4,6 @@
 
 #include "lockstep/base/log.h"
 #include "lockstep/comm/mesh/diagnosis.h"
-#include "lockstep/comm/mesh/talk_times.h"
 #include "lockstep/net/store/patience.h"
 
 namespace lockstep {
@@ -17,19 +16,18 @@ std::string state_key(int rank) { return "mesh/state/" + std::to_string(rank); }
 std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point now) {
   Clock::time_point oldest = now;
   for (const CurrentActivity& doing : view.current) oldest = std::min(oldest, doing.since);
-  if (now - oldest < kSlow) {
+  if (now - oldest < times_.slow()) {
     next_talk_ = {};
     talks_ = 0;
     const bool pause = view.current.empty() && !view.ended.empty() && view.ended.back().sequence + 1 != last_reported_;
-    if (pause && now - view.last_end >= kSlow) publish_state(view);
+    if (pause && now - view.last_end >= times_.slow()) publish_state(view);
     return std::nullopt;
   }
   if (now < next_talk_) return std::nullopt;
-  next_talk_ =
-      now + talk_interval(std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest), membership_.world_size);
+  next_talk_ = now + times_.between_talks(std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest));
   publish_state(view);
   if (const auto published = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*published);
-  if (talks_++ % talks_between_hearing_all(membership_.world_size) == 0) {
+  if (talks_++ % times_.talks_between_hearing_all() == 0) {
     read_all_states(now);
   } else {
     read_late_states(view, now);

@@ -14,13 +14,13 @@
 #include "lockstep/base/start_thread.h"
 #include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/mesh/diagnosis.h"
+#include "lockstep/comm/mesh/talk_times.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{50};
 /// How long a caller waits for the thread, which may wait for the store.
 constexpr milliseconds kPatience{2000};
 
@@ -29,7 +29,10 @@ constexpr milliseconds kPatience{2000};
 class Supervisor::Watch {
  public:
   Watch(const Membership& membership, std::shared_ptr<Connections> connections)
-      : rank(membership.rank), connections_(std::move(connections)), diagnosis_(membership) {}
+      : rank(membership.rank),
+        look_interval_(TalkTimes(membership).look()),
+        connections_(std::move(connections)),
+        diagnosis_(membership) {}
   const int rank;
   std::thread thread;
 
@@ -113,7 +116,7 @@ class Supervisor::Watch {
 
  private:
   milliseconds next_look() const {
-    milliseconds wait = kTick;
+    milliseconds wait = look_interval_;
     for (const auto& [id, doing] : current_) {
       wait = std::min(wait, std::max(milliseconds(1), doing.deadline.remaining()));
     }
@@ -152,6 +155,7 @@ class Supervisor::Watch {
     }
   }
 
+  const milliseconds look_interval_;
   const std::shared_ptr<Connections> connections_;
   Diagnosis diagnosis_;  // used by the thread only, except `unexplained`
 

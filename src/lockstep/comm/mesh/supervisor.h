@@ -16,10 +16,11 @@ namespace lockstep {
 /// Watches the operations of one rank. With the other ranks' supervisors and the store it finds out why an operation
 /// does not end: a rank was lost, has not arrived, has stopped, or does something else.
 ///
-/// A thread looks every 50 ms. While operations are quick it does nothing else. It reports this rank's state to the
-/// store only if an operation, or the pause after one, lasts, and reads the others' reports only while an operation of
-/// this rank lasts. The first supervisor that finds the cause writes it to the store and then breaks its connections.
-/// That wakes the others, which read the cause there: so all ranks throw the same error, at once.
+/// A thread looks every 50 ms (`Membership::look_interval`). While operations are quick it does nothing else. It
+/// reports this rank's state to the store only if an operation, or the pause after one, lasts, and reads the others'
+/// reports only while an operation of this rank lasts. The first supervisor that finds the cause writes it to the store
+/// and then breaks its connections. That wakes the others, which read the cause there: so all ranks throw the same
+/// error, at once.
 class Supervisor {
  public:
   /// @param connections  shared with the thread, which breaks them when the group fails

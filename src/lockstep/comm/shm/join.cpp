@@ -19,8 +19,6 @@
 namespace lockstep::shm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(50);  // between checks whether the awaited ranks still live
-
 Token random_token(const std::string& where) {
   Token token{};
   if (::getrandom(token.data(), sizeof(token), 0) != static_cast<ssize_t>(sizeof(token))) {
@@ -96,7 +94,7 @@ void deliver_block(const Segment& block, const Membership& membership, MemorySha
     if (deadline.passed()) throw_missing(membership, missing, "has not arrived");
     try {
       membership.store->wait({inbox_key(missing.front())},
-                             Deadline::after(std::min<std::chrono::milliseconds>(deadline.remaining(), kLook)));
+                             Deadline::after(std::min(deadline.remaining(), membership.look_interval)));
     } catch (const TimeoutError&) {  // check again
     }
   }
@@ -125,8 +123,7 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, const 
   }
   Segment block;
   for (;;) {
-    block = sharing.accept(me.label, layout.total_bytes(),
-                           std::min<std::chrono::milliseconds>(deadline.remaining(), kLook));
+    block = sharing.accept(me.label, layout.total_bytes(), std::min(deadline.remaining(), membership.look_interval));
     if (block.mapping) break;
     throw_if_lost(membership, watch, others);
     if (deadline.passed()) throw_missing(membership, {0}, "has not set up the shared memory");

@@ -10,6 +10,7 @@
 #include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/failure/late_ranks.h"
 #include "lockstep/comm/mesh/diagnosis.h"
+#include "lockstep/comm/mesh/talk_times.h"
 
 namespace lockstep {
 namespace {
@@ -20,11 +21,6 @@ constexpr std::size_t kLongestAddress = 4096;
 
 const char* const kAddressPrefix = "mesh/address/";
 const char* const kConnectedPrefix = "mesh/connected/";
-
-// Longer the more ranks wait, because one thread of the store serves them all.
-milliseconds look_interval(const Membership& membership) {
-  return std::max(milliseconds(250), milliseconds(5 * membership.world_size));
-}
 
 // Each address is written as its length, a space, and its bytes.
 std::string pack(const std::vector<std::string>& addresses) {
@@ -116,9 +112,10 @@ void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks,
   for (const int rank : ranks) keys.push_back(prefix + std::to_string(rank));
   const auto since = Deadline::Clock::now();
   SlowNotice notice(deadline);
+  const milliseconds look = TalkTimes(membership).between_start_looks();
   for (;;) {
     try {
-      return membership.store->wait(keys, Deadline::after(std::min(look_interval(membership), deadline.remaining())));
+      return membership.store->wait(keys, Deadline::after(std::min(look, deadline.remaining())));
     } catch (const TimeoutError&) {
       throw_if_failed(membership);
       throw_if_marked_lost(membership);
