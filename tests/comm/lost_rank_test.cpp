@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "tests/comm/contract.h"
+#include "tests/comm/meeting.h"
 
 namespace lockstep {
 namespace {
@@ -154,9 +155,10 @@ TEST_P(LosingARank, ThatAborts) {
 TEST_P(LosingARank, AbortFromAnotherThreadEndsAWait) {
   const auto ends = ends_of([](Communicator& group) {
     group.barrier();
+    meet_in_store(group, "out of the barrier");
     Store& store = *group.membership().store;
     if (group.rank() != 0) {
-      store.get("out", Deadline::after(seconds(20)));
+      store.get("out", Deadline::after(seconds(60)));
       return;
     }
     std::thread other([&] { group.abort("enough waited"); });

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "tests/comm/contract.h"
+#include "tests/comm/meeting.h"
 
 namespace lockstep {
 namespace {
@@ -172,6 +173,7 @@ TEST_P(ManyPending, AnAbortEndsThemAll) {
   each_rank_fails([](Communicator& group) {
     Sums sums(group, 500, MemoryKind::Mixed);
     group.barrier();
+    meet_in_store(group, "out of the barrier");
     if (group.rank() != 0) {
       await_event(group, "aborted");
       EXPECT_THROW(group.barrier(), Error);
@@ -198,6 +200,7 @@ TEST_P(ManyPending, AreEndedWithTheirCommunicator) {
     auto part = group.split(0);
     Sums sums(*part, 500, MemoryKind::Allocated);
     part->barrier();
+    meet_in_store(group, "out of the barrier");
     if (group.rank() != 0) {
       await_event(group, "its communicator is gone");
       EXPECT_THROW(part->barrier(), Error);

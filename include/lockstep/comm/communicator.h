@@ -110,7 +110,8 @@ class Communicator {
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
   /// Ends the group: pending operations here throw an Error with `reason`, and so do those of other ranks, which see
-  /// their connections end.
+  /// their connections end. An operation that has ended here, also a barrier, may be pending elsewhere, and then fails
+  /// there: it ends on a rank as soon as that rank has its result.
   void abort(const std::string& reason);
   /// Whether a call here, or the waiting for it, has thrown because the group has ended.
   bool has_thrown() const;

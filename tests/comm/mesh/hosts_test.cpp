@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/comm/factory.h"
+#include "tests/comm/meeting.h"
 #include "tests/support/ranks.h"
 #include "tools/hosts/network_hosts.h"
 
@@ -130,6 +131,7 @@ TEST_P(MeshOnHosts, NamesTheRanksBehindALinkThatWasCut) {
         const auto group = make_communicator(GetParam(), membership);
         group->barrier();
         // The store is on a Unix socket here, so that both sides can report.
+        meet_in_store(*group, "out of the barrier");
         if (group->rank() == 0) hosts.set_link(1, false);
         for (;;) {
           at::Tensor tensor = at::ones({100000});
