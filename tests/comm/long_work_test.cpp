@@ -16,6 +16,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
 #include "tests/comm/contract.h"
+#include "tests/comm/meeting.h"
+#include "tests/comm/waiting_placements.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -39,22 +41,32 @@ std::string text_in(const std::string& path) {
 }
 
 class WaitingForOne : public Contract {};
-INSTANTIATE_TEST_SUITE_P(Engines, WaitingForOne, ::testing::ValuesIn(placements_for_failures()), placement_name);
+INSTANTIATE_TEST_SUITE_P(Engines, WaitingForOne, ::testing::ValuesIn(placements_for_timeouts()), placement_name);
+
+// Not less than a second: the others give up if none of the worker's reports, of which each timeout has eight, reaches
+// them for so long, and a busy machine may let a process wait.
+constexpr milliseconds kShorterThanTheWork{1000};
+
+// Works longer than the timeout of the others, who begin to wait now.
+void work_for_long(Communicator& group) {
+  const LongWork work(group.membership(), "sleeping");
+  meet_in_store(group, "one works");
+  std::this_thread::sleep_for(kShorterThanTheWork * 5 / 4);  // the test is about being late
+}
 
 TEST_P(WaitingForOne, ThatWorksLongerThanTheTimeout) {
   RanksOptions options;
-  options.timeout = milliseconds(2000);
+  options.timeout = kShorterThanTheWork;
   each_rank(
       [](Communicator& group) {
-        for (const int worker : {0, group.world_size() - 1}) {
-          if (group.rank() == worker) {
-            const LongWork work(group.membership(), "sleeping");
-            std::this_thread::sleep_for(milliseconds(3500));  // the test is about being late
-          }
-          at::Tensor tensor = ones(1000);
-          group.all_reduce(tensor);
-          EXPECT_TRUE(tensor.eq(group.world_size()).all().item<bool>());
+        if (group.rank() == 0) {
+          work_for_long(group);
+        } else {
+          meet_in_store(group, "one works");
         }
+        at::Tensor tensor = ones(1000);
+        group.all_reduce(tensor);
+        EXPECT_TRUE(tensor.eq(group.world_size()).all().item<bool>());
       },
       options);
 }
@@ -78,14 +90,16 @@ INSTANTIATE_TEST_SUITE_P(Engines, StartedAndWaitingForOne, ::testing::ValuesIn(f
 // One rank waits for the operation, one is in a later barrier, one polls whether the operation is over.
 TEST_P(StartedAndWaitingForOne, ThatWorksLongerThanTheTimeout) {
   RanksOptions options;
-  options.timeout = milliseconds(2000);
+  options.timeout = kShorterThanTheWork;
   each_rank(
       [](Communicator& group) {
+        meet_in_store(group, "in the group");
         const at::Tensor tensor = group.allocate({5000}, at::kFloat).fill_(group.rank());
         group.barrier();
         if (group.rank() == 3) {
-          const LongWork work(group.membership(), "sleeping");
-          std::this_thread::sleep_for(milliseconds(3500));  // the test is about being late
+          work_for_long(group);
+        } else {
+          meet_in_store(group, "one works");
         }
         const auto started = group.all_reduce_async(tensor);
         if (group.rank() == 1) started->wait();
@@ -102,9 +116,10 @@ INSTANTIATE_TEST_SUITE_P(Engines, WaitingForAProcess, ::testing::ValuesIn(in_pro
 
 TEST_P(WaitingForAProcess, EndsWhenItIsStoppedInItsWork) {
   RanksOptions options;
-  options.timeout = milliseconds(1500);
+  options.timeout = milliseconds(1000);
   const auto ends = ends_of(
       [](Communicator& group) {
+        meet_in_store(group, "before the barrier");
         group.barrier();
         if (group.rank() == 0) {
           const LongWork work(group.membership(), "standing still");
@@ -124,17 +139,18 @@ TEST_P(WaitingForAProcess, EndsWhenItIsStoppedInItsWork) {
 TEST_P(WaitingForAProcess, SaysSoInItsLog) {
   const TemporaryFolder folder;
   RanksOptions options;
-  options.timeout = seconds(6);
+  options.timeout = seconds(2);  // the log says so after half of it, and the other half is for the late rank
   options.prepare = [&](int rank) {
     const int log = ::open((folder / std::to_string(rank)).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ::dup2(log, STDERR_FILENO);
   };
   each_rank(
       [&](Communicator& group) {
+        meet_in_store(group, "before the barrier");
         group.barrier();
         const int late = group.world_size() - 1;
         if (group.rank() == late) {
-          const Deadline end = Deadline::after(seconds(30));
+          const Deadline end = Deadline::after(seconds(60));
           while (!end.passed() && text_in(folder / "0").find("still waiting") == std::string::npos) {
             std::this_thread::sleep_for(milliseconds(10));  // a file sends no signal
           }
