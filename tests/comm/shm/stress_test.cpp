@@ -1,5 +1,6 @@
 // Random collectives over random ranks, some of which are killed or stopped: correct results, or an error that names
-// the rank, and nothing left behind. LOCKSTEP_STRESS_S: seconds to spend; LOCKSTEP_STRESS_SEED: first seed.
+// the rank, and nothing left behind. In the suite a few seeds, one for each number of ranks; with LOCKSTEP_LONG_TESTS a
+// hundred. LOCKSTEP_STRESS_S: seconds to spend instead; LOCKSTEP_STRESS_SEED: first seed.
 //
 // Seen to fail with each of these changes to the engine: a mapping that is not unmapped, a received descriptor that is
 // copied and not closed, one of a watched process that stays open (LEAK in all tests with processes); an ended process
@@ -23,6 +24,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
 #include "tests/comm/contract.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -253,15 +255,13 @@ class Stress : public ::testing::Test {
       EXPECT_FALSE(ours && dev_shm_.count(name) == 0) << name << " was left behind";
     }
   }
-  /// Calls `run(seed)` with one seed after the other during this test's time, at least once.
+  /// Calls `run(seed)` with so many seeds one after the other, or for as long as LOCKSTEP_STRESS_S says.
   template <class Run>
-  void for_a_while(milliseconds usual, Run&& run) {
+  void for_seeds(int usual, Run&& run) {
     const auto wanted = env_int("LOCKSTEP_STRESS_S");
-    const auto until = std::chrono::steady_clock::now() + (wanted ? milliseconds(*wanted * 1000 / 3) : usual);
+    const Deadline until = Deadline::after(milliseconds(wanted.value_or(0) * 1000 / 3));
     auto seed = static_cast<std::uint64_t>(env_int("LOCKSTEP_STRESS_SEED").value_or(1));
-    do {
-      run(seed++);
-    } while (!HasFailure() && std::chrono::steady_clock::now() < until);
+    for (int ran = 0; !HasFailure() && (wanted ? !until.passed() : ran < usual); ++ran) run(seed++);
   }
 
  private:
@@ -269,7 +269,7 @@ class Stress : public ::testing::Test {
 };
 
 TEST_F(Stress, ManyThreads) {
-  for_a_while(milliseconds(2000), [](std::uint64_t seed) {
+  for_seeds(test_size(7, 100), [](std::uint64_t seed) {
     const StressPlan plan{seed, 2 + static_cast<int>(seed % 7)};
     SCOPED_TRACE("seed " + std::to_string(seed));
     expect_ends(plan, ranks_as_threads(plan.world_size,
@@ -278,13 +278,13 @@ TEST_F(Stress, ManyThreads) {
 }
 
 TEST_F(Stress, ManyProcesses) {
-  for_a_while(milliseconds(4000), [](std::uint64_t seed) { run_in_processes({seed, 2 + static_cast<int>(seed % 7)}); });
+  for_seeds(test_size(7, 100), [](std::uint64_t seed) { run_in_processes({seed, 2 + static_cast<int>(seed % 7)}); });
 }
 
 TEST_F(Stress, SixtyFourProcesses) { run_in_processes({64, 64, 0, 0, 6}); }
 
 TEST_F(Stress, KilledRanksAreNamed) {
-  for_a_while(milliseconds(4000), [](std::uint64_t seed) {
+  for_seeds(test_size(7, 100), [](std::uint64_t seed) {
     Dice dice(seed);
     const int world_size = 2 + static_cast<int>(dice.below(7));
     run_in_processes({seed, world_size, SIGKILL, static_cast<int>(dice.below(world_size))});
