@@ -25,8 +25,8 @@ Rank::Rank(JobParts& job, Process& process, Peer self, RankWorld world)
     : job_(job),
       process_(process),
       store_(std::make_shared<SimulatedStore>(process, job.server(), job.points)),
-      member_(store_, std::move(self), std::move(world), std::chrono::duration_cast<milliseconds>(job.shape.timeout),
-              *this, job.server().era()),
+      member_(store_, std::move(self), std::move(world),
+              WorldPatience{std::chrono::duration_cast<milliseconds>(job.shape.timeout)}, *this, job.server().era()),
       state_(job.states.front()),
       was_member_(!member_.world().members.empty()) {
   store_->on_request([this] {

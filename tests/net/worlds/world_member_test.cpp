@@ -19,6 +19,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// For what does not come in these tests; what comes is there already.
+constexpr WorldPatience kPatience{milliseconds(100), milliseconds(20)};
+
 // Each on a host of its own, so that one that is given up is not ended.
 RankWorld world_of_hosts(std::int64_t number, const std::vector<int>& ranks) {
   RankWorld world;
@@ -63,7 +66,7 @@ TEST(WorldMemberTest, HoldsNothingAgainstAMemberThatHasConnectedSince) {
   // It is ready for the worlds that follow.
   for (const int number : {1, 2}) one.meet(world_of_hosts(number, {0, 1}), Deadline::after(milliseconds(0)));
   NoLinks links;
-  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  WorldMember zero(store, first.members[0], first, kPatience, links);
   zero.recover(timeout_of(1));
   ASSERT_EQ(encode(links.connected), encode(second));
   zero.admit();
@@ -76,7 +79,7 @@ TEST(WorldMemberTest, ContinuesAtOnceWithoutTheOneThatIsBlamed) {
   WorldAgreement two(std::make_shared<PrefixStore>(store, "worlds"), first.members[2]);
   two.meet(second, Deadline::after(milliseconds(0)));
   NoLinks links;
-  WorldMember zero(store, first.members[0], first, milliseconds(200), links);
+  WorldMember zero(store, first.members[0], first, kPatience, links);
   zero.recover(timeout_of(1));
   EXPECT_EQ(encode(links.connected), encode(second));
 }
@@ -92,7 +95,7 @@ struct TwoMembers {
   const RankWorld first = world_of_hosts(0, {0, 1});
   WorldAgreement one{std::make_shared<PrefixStore>(store, "worlds"), first.members[1]};
   NoLinks links;
-  WorldMember zero{store, first.members[0], first, milliseconds(200), links};
+  WorldMember zero{store, first.members[0], first, kPatience, links};
 };
 
 TEST(WorldMemberTest, ConnectsAnewIfNobodyIsLost) {
@@ -145,7 +148,7 @@ TEST(WorldMemberTest, EndsAProcessOfItsHostThatDoesNotArriveAtTheNewStore) {
   RankWorld first = world_of_hosts(0, {0, 1, 2});
   first.members[1].host_id = first.members[0].host_id;
   MovingLinks links({0, 1, 2});
-  WorldMember zero(std::make_shared<LostStore>(links), first.members[0], first, milliseconds(100), links);
+  WorldMember zero(std::make_shared<LostStore>(links), first.members[0], first, kPatience, links);
   zero.recover(timeout_of(-1));
   EXPECT_EQ(links.ended, std::vector<int>{101}) << "rank 2 is on another host";
   EXPECT_EQ(encode(links.connected), encode(world_of_hosts(first_number_of(1), {0})));
@@ -154,7 +157,7 @@ TEST(WorldMemberTest, EndsAProcessOfItsHostThatDoesNotArriveAtTheNewStore) {
 TEST(WorldMemberTest, FollowsTheStoreThatIsLostWhileItLetsOthersIn) {
   const RankWorld first = world_of_hosts(0, {0});
   MovingLinks links({0});
-  WorldMember zero(std::make_shared<LostStore>(links), first.members[0], first, milliseconds(100), links);
+  WorldMember zero(std::make_shared<LostStore>(links), first.members[0], first, kPatience, links);
   zero.admit();
   EXPECT_EQ(encode(links.connected), encode(world_of_hosts(first_number_of(1), {0})));
 }

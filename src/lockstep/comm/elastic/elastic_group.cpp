@@ -95,7 +95,7 @@ ElasticGroup::ElasticGroup(std::shared_ptr<Communicator> group, std::string engi
   moving_ = moving_store_below(store_);
   const std::int64_t era = moving_ ? moving_->era() : 0;
   const RankWorld world{first_number_of(era), membership.peers};
-  member_ = std::make_unique<WorldMember>(store_, membership.self(), world, timeout_, links, era);
+  member_ = std::make_unique<WorldMember>(store_, membership.self(), world, WorldPatience{timeout_}, links, era);
   watch_store();
 }
 
@@ -107,7 +107,8 @@ ElasticGroup::ElasticGroup(std::string engine, milliseconds timeout) : engine_(s
   WorldLinks& links = *this;
   moving_ = moving_store_below(store_);
   const std::int64_t era = moving_ ? moving_->era() : 0;
-  member_ = std::make_unique<WorldMember>(store_, std::move(entrance.self), RankWorld{}, timeout_, links, era);
+  member_ =
+      std::make_unique<WorldMember>(store_, std::move(entrance.self), RankWorld{}, WorldPatience{timeout_}, links, era);
   watch_store();
 }
 

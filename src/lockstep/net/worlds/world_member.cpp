@@ -18,8 +18,6 @@ using std::chrono::milliseconds;
 
 // A rank's loss is on the store's list within milliseconds. If the list stays empty for this long, none is lost.
 constexpr milliseconds kUntilTheStoreKnows{5000};
-// All members answer, and only the connections do not.
-constexpr milliseconds kIfNobodyIsLate{500};
 constexpr milliseconds kBetweenLooks{50};
 
 bool may_be_lost_rank(const std::exception& error) {
@@ -48,19 +46,19 @@ void require_lost_rank(const std::exception_ptr& failure) {
   }
 }
 
-WorldMember::WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, milliseconds timeout,
+WorldMember::WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, WorldPatience patience,
                          WorldLinks& links, std::int64_t era)
     : self_(std::move(self)),
       agreement_(std::make_shared<PrefixStore>(std::move(store), "worlds"), self_),
       world_(std::move(world)),
-      timeout_(timeout),
+      patience_(patience),
       links_(links) {
   agreement_.begin_era(era);
 }
 
 // @return  false if the members have changed, or one of them is lost
 bool WorldMember::connect() {
-  const WorldMeeting meeting = agreement_.meet(world_, Deadline::after(timeout_));
+  const WorldMeeting meeting = agreement_.meet(world_, Deadline::after(patience_.timeout));
   for (const Peer& late : meeting.late) {
     log_info("{} did not arrive to form the next group, and is given up", describe(late));
     give_up(late.global_rank);
@@ -81,7 +79,7 @@ void WorldMember::form(RankWorld next) {
   for (world_ = std::move(next); !connect();) {
     // If nobody is lost, a connection failed: another attempt with the same members.
     try {
-      world_ = agreement_.next(world_, false, false, Deadline::after(kIfNobodyIsLate));
+      world_ = agreement_.next(world_, false, false, Deadline::after(patience_.if_nobody_is_late));
     } catch (const TimeoutError&) {
       world_ = agreement_.next(world_, true, false, Deadline::after(kUntilTheStoreKnows));
     }
@@ -109,7 +107,7 @@ RankWorld WorldMember::first_in_new_store(const StoreMove& move) {
   agreement_.begin_era(move.era);
   if (world_.members.empty()) return agreement_.wait_for_admission(Deadline::never());
   std::vector<Peer> late;
-  RankWorld first = agreement_.call_roll(world_, move.roll, Deadline::after(timeout_), late);
+  RankWorld first = agreement_.call_roll(world_, move.roll, Deadline::after(patience_.timeout), late);
   for (const Peer& each : late) {
     log_info("{} did not arrive at the store that replaces the lost one, and is given up", describe(each));
     give_up(each.global_rank);
@@ -164,7 +162,7 @@ RankWorld WorldMember::next_or_same(const std::exception_ptr& failure) {
     const FailureCause cause = *cause_of(error);
     const bool is_late = cause.kind == FailureCause::Kind::Timeout;
     if (is_late && cause.rank >= 0) give_up(cause.rank);
-    if (is_late && cause.rank < 0) until = Deadline::after(kIfNobodyIsLate);
+    if (is_late && cause.rank < 0) until = Deadline::after(patience_.if_nobody_is_late);
     // A rank that failed by itself may live for a while. One that failed because of a lost rank knew of it by the
     // store.
     if (cause.kind == FailureCause::Kind::AbortedByPeer) {

@@ -31,6 +31,13 @@ class WorldLinks {
   virtual void end_process(int pid) = 0;
 };
 
+/// How long a member waits for others.
+struct WorldPatience {
+  std::chrono::milliseconds timeout;  ///< of collectives, and for members that do not arrive
+  /// If a collective timed out although every member waited in one: time for a loss to show.
+  std::chrono::milliseconds if_nobody_is_late{500};
+};
+
 /// One process on its way through the job's worlds: it recovers from lost ranks, lets processes in, or is let in. What
 /// decides is here, without the connections themselves. One thread at a time.
 class WorldMember {
@@ -39,11 +46,10 @@ class WorldMember {
 
   /// @param store    of the job's ranks
   /// @param world    that this process is in; without members if it has not joined yet
-  /// @param timeout  of collectives
   /// @param links    outlives this object
   /// @param era      how many stores of the job were lost before `store`
-  WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, std::chrono::milliseconds timeout,
-              WorldLinks& links, std::int64_t era = 0);
+  WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, WorldPatience patience, WorldLinks& links,
+              std::int64_t era = 0);
 
   const RankWorld& world() const { return world_; }
   const Peer& self() const { return self_; }
@@ -85,7 +91,7 @@ class WorldMember {
   Peer self_;
   WorldAgreement agreement_;
   RankWorld world_;
-  std::chrono::milliseconds timeout_;
+  const WorldPatience patience_;
   WorldLinks& links_;
   std::chrono::steady_clock::time_point looked_at_{};  // for processes that wait
   int repeats_ = 0;                                    // since the last step
