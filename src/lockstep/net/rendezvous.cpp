@@ -22,6 +22,7 @@
 #include "lockstep/net/slow_joining.h"
 #include "lockstep/net/sockets/host_address.h"
 #include "lockstep/net/sockets/runtime_folder.h"
+#include "lockstep/net/sockets/socket.h"
 #include "lockstep/net/start_line.h"
 #include "lockstep/net/store/job_store.h"
 #include "lockstep/net/store_errors.h"
@@ -116,9 +117,12 @@ class Rendezvous {
   // Another process already occupies the address where this rank should serve. If it is a store of this job, a second
   // process claims rank 0: joining there reports the error to both. In all other cases the caller's error is thrown.
   void object_to_second_claim(const MeetingPoint& point) const {
+    const Deadline probe = Deadline::after(std::min(kProbeTime, deadline_.remaining()));
     std::shared_ptr<StoreClient> client;
     try {
-      client = connect(point, Deadline::after(std::min(kProbeTime, deadline_.remaining())));
+      // The address in a crashed job's file is deserted: a rank 0 listens at its address before it publishes it.
+      if (connect_once(point.address, point.secret.empty(), probe).refused) return;
+      client = connect(point, probe);
     } catch (const Error&) {
       return;
     }

@@ -122,7 +122,7 @@ Connected connect_unix(const SocketAddress& address, Deadline deadline) {
   const sockaddr_un name = unix_address(address.path);
   UniqueFd fd = new_socket(AF_UNIX);
   const int code = connect_fd(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name), deadline);
-  if (code != 0) return {UniqueFd(), errno_text(code), false};
+  if (code != 0) return {UniqueFd(), errno_text(code), false, code == ECONNREFUSED || code == ENOENT};
   if (!peer_is_same_user(fd.get())) {
     throw Error("another user's process serves " + address.text(), host_name(),
                 "run all ranks under one user; if you do, somebody squats on this path: choose another folder");
