@@ -131,7 +131,8 @@ TEST(DiagnosisCost, ADisagreementIsFoundAllTheSame) {
 }
 
 // Ranks 0 and 1 wait for rank 2, which reports what the test says, in a group of three.
-GroupFailure failure_after(const std::optional<Activity>& of_last) {
+GroupFailure failure_after(const std::optional<Activity>& of_last,
+                           const std::optional<std::uint64_t>& all_have_ended = std::nullopt) {
   const TemporaryFolder folder;
   const StoreServer server(SocketAddress::unix_socket(folder / "store"), "");
   Membership membership;
@@ -146,6 +147,7 @@ GroupFailure failure_after(const std::optional<Activity>& of_last) {
   membership.store->set("mesh/state/2", encode_state(last));
   Diagnosis diagnosis(membership);
   Diagnosis::View view;
+  if (all_have_ended) view.ended = {barrier_of(*all_have_ended)};
   const auto now = Deadline::Clock::now();
   view.current.push_back({in_barrier(8), now - seconds(5), Deadline::after(milliseconds(0))});
   NothingLost connections;
@@ -156,6 +158,15 @@ TEST(DiagnosisBlame, ARankThatWaitsItselfIsNotToBlame) {
   const GroupFailure failure = failure_after(std::nullopt);
   EXPECT_EQ(failure.blamed, 12) << failure.happened;
   EXPECT_NE(failure.happened.find("rank 1 (11 of the job)"), std::string::npos) << failure.happened;
+}
+
+// It was slow to connect, and quick since.
+TEST(DiagnosisBlame, ARankThatConnectedSlowlyWasSeenLaterAllTheSame) {
+  Activity start;
+  start.is_group_start = true;
+  const GroupFailure failure = failure_after(start, 6);
+  EXPECT_NE(failure.happened.find("last seen entering barrier #6"), std::string::npos) << failure.happened;
+  EXPECT_EQ(failure.happened.find("the start of the group"), std::string::npos) << failure.happened;
 }
 
 TEST(DiagnosisBlame, NobodyIsToBlameIfAllWait) {

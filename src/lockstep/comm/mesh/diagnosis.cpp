@@ -161,6 +161,7 @@ std::string Diagnosis::last_seen_of(int rank) const {
   bool reported_newer = false;
   if (state && !state->ended.empty()) reported_newer = state->ended.back().sequence > entered_by_all_->sequence;
   for (const Activity& activity : state ? state->current : std::vector<Activity>()) {
+    if (activity.is_group_start) continue;  // reported before every operation of the group
     reported_newer =
         reported_newer || !activity.collective() || activity.fingerprint.sequence > entered_by_all_->sequence;
   }
