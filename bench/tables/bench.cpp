@@ -5,13 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "bench/measure/benchmark.h"
 #include "lockstep/base/text/flag_name.h"
 #include "tools/lockstep/command_line.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/torch_error_text.h"
 
 namespace lockstep {
-#define BENCH(name, summary) std::unique_ptr<Subcommand> make_bench_##name();
+#define BENCH(name, summary) std::unique_ptr<Benchmark> make_bench_##name();
 #include "bench/tables/benches.inc"
 #undef BENCH
 
@@ -29,7 +30,7 @@ class Bench : public Subcommand {
                         "lockstep bench start --ranks 2 --peer torchrun", "lockstep bench tokenize --help"});
   }
 
-  int run() override {
+  int run(const CommandStreams& /*streams*/) override {
     for (const auto& [app, benchmark] : benchmarks_) {
       if (app->parsed()) return benchmark->run();
     }
@@ -38,13 +39,13 @@ class Bench : public Subcommand {
 
  private:
   void add_benchmark(CLI::App& app, const std::string& name, const char* summary,
-                     std::unique_ptr<Subcommand> benchmark) {
+                     std::unique_ptr<Benchmark> benchmark) {
     CLI::App* nested = app.add_subcommand(name, summary);
     benchmark->add(*nested);
     benchmarks_.emplace_back(nested, std::move(benchmark));
   }
 
-  std::vector<std::pair<CLI::App*, std::unique_ptr<Subcommand>>> benchmarks_;
+  std::vector<std::pair<CLI::App*, std::unique_ptr<Benchmark>>> benchmarks_;
 };
 
 std::unique_ptr<Subcommand> make_bench() { return std::make_unique<Bench>(); }

@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/bench_contender.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -35,7 +35,7 @@ struct Row {
   double of_bound() const { return bound_us / median_us; }
 };
 
-class BenchAllReduce : public Subcommand {
+class BenchAllReduce : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--nproc-per-node,--ranks", ranks_, "ranks, or several numbers of them, e.g. 2,4")
@@ -181,6 +181,6 @@ class BenchAllReduce : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_all_reduce() { return std::make_unique<BenchAllReduce>(); }
+std::unique_ptr<Benchmark> make_bench_all_reduce() { return std::make_unique<BenchAllReduce>(); }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/wrapper_turns.h"
 #include "lockstep/base/error.h"
@@ -18,7 +19,6 @@
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -47,7 +47,7 @@ struct BatchSizeCurve {
   }
 };
 
-class BenchBatchSize : public Subcommand {
+class BenchBatchSize : public Benchmark {
  public:
   void add(CLI::App& app) override {
     std::vector<std::string> models;
@@ -237,6 +237,6 @@ class BenchBatchSize : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_batch_size() { return std::make_unique<BenchBatchSize>(); }
+std::unique_ptr<Benchmark> make_bench_batch_size() { return std::make_unique<BenchBatchSize>(); }
 
 }  // namespace lockstep

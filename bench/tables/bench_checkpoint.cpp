@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -35,7 +35,7 @@ struct CheckpointTimes {
   std::vector<double> busy_step_s;  // the same work during a write
 };
 
-class BenchCheckpoint : public Subcommand {
+class BenchCheckpoint : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--megabytes", megabytes_, "size of a checkpoint: a third weights, the rest Adam's state")
@@ -140,6 +140,6 @@ class BenchCheckpoint : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_checkpoint() { return std::make_unique<BenchCheckpoint>(); }
+std::unique_ptr<Benchmark> make_bench_checkpoint() { return std::make_unique<BenchCheckpoint>(); }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -17,7 +18,6 @@
 #include "lockstep/data/images/split_mix.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -170,7 +170,7 @@ CsvCounts parse_with_nlohmann(const std::string& path) {
   return counts;
 }
 
-class BenchCsv : public Subcommand {
+class BenchCsv : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--megabytes", megabytes_, "size of each file")->capture_default_str()->check(CLI::Range(1, 4096));
@@ -253,6 +253,6 @@ class BenchCsv : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_csv() { return std::make_unique<BenchCsv>(); }
+std::unique_ptr<Benchmark> make_bench_csv() { return std::make_unique<BenchCsv>(); }
 
 }  // namespace lockstep

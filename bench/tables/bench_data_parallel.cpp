@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/baseline_threads.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/base/processor/process_memory.h"
@@ -19,7 +20,6 @@
 #include "tools/lockstep/flags/replica_flag.h"
 #include "tools/lockstep/flags/sequence_flag.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -49,7 +49,7 @@ struct EmptyModuleImpl : torch::nn::Cloneable<EmptyModuleImpl> {
 };
 TORCH_MODULE(EmptyModule);
 
-class BenchDataParallel : public Subcommand {
+class BenchDataParallel : public Benchmark {
  public:
   void add(CLI::App& app) override {
     std::vector<std::string> names;
@@ -229,6 +229,6 @@ class BenchDataParallel : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_data_parallel() { return std::make_unique<BenchDataParallel>(); }
+std::unique_ptr<Benchmark> make_bench_data_parallel() { return std::make_unique<BenchDataParallel>(); }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 
 #include "bench/measure/baseline_threads.h"
 #include "bench/measure/bench_folder.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/heap.h"
@@ -19,7 +20,6 @@
 #include "tools/lockstep/flags/sequence_flag.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -33,7 +33,7 @@ struct InferenceRow {
   std::vector<double> batch_ms;  // one per round
 };
 
-class BenchInference : public Subcommand {
+class BenchInference : public Benchmark {
  public:
   void add(CLI::App& app) override {
     std::vector<std::string> names;
@@ -209,6 +209,6 @@ class BenchInference : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_inference() { return std::make_unique<BenchInference>(); }
+std::unique_ptr<Benchmark> make_bench_inference() { return std::make_unique<BenchInference>(); }
 
 }  // namespace lockstep

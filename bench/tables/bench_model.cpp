@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/bench_folder.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/model_batch.h"
 #include "lockstep/base/environment.h"
@@ -26,7 +27,6 @@
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -60,7 +60,7 @@ ModelTurn turn_of_ours(const Json& row) {
           row.at("backward_ms"), row.at("median_ms"), row.at("peak_mib")};
 }
 
-class BenchModel : public Subcommand {
+class BenchModel : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--model", model_, "bert-tiny, -mini, -small, -base, gpt2, or the folder of a BERT or GPT-2")
@@ -302,6 +302,6 @@ class BenchModel : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_model() { return std::make_unique<BenchModel>(); }
+std::unique_ptr<Benchmark> make_bench_model() { return std::make_unique<BenchModel>(); }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/plain_pass.h"
 #include "bench/tables/bench_fused_update.h"
@@ -18,7 +19,6 @@
 #include "lockstep/optim/flatten.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/optim/update/fused_segment.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -84,7 +84,7 @@ std::vector<Rule> make_rules() {
   };
 }
 
-class BenchOptimizer : public Subcommand {
+class BenchOptimizer : public Benchmark {
  public:
   void add(CLI::App& app) override {
     std::vector<std::string> names;
@@ -288,6 +288,6 @@ class BenchOptimizer : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_optimizer() { return std::make_unique<BenchOptimizer>(); }
+std::unique_ptr<Benchmark> make_bench_optimizer() { return std::make_unique<BenchOptimizer>(); }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/worker_program.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -20,7 +21,6 @@
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -68,7 +68,7 @@ ChartLine line_of(const std::string& name, const std::vector<LossBand>& bands, d
   return line;
 }
 
-class BenchPrecision : public Subcommand {
+class BenchPrecision : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--seeds", seeds_, "trainings in each type: seeds 1, 2, ...")
@@ -173,6 +173,6 @@ class BenchPrecision : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_precision() { return std::make_unique<BenchPrecision>(); }
+std::unique_ptr<Benchmark> make_bench_precision() { return std::make_unique<BenchPrecision>(); }
 
 }  // namespace lockstep

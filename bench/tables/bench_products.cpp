@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "bench/measure/baseline_threads.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/product_bound.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -66,7 +66,7 @@ std::vector<TimedProduct> products_of(const ProductSize& size) {
   return all;
 }
 
-class BenchProducts : public Subcommand {
+class BenchProducts : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--sizes", sizes_, "ROWSxINxOUT: so many rows of inputs, and a layer's weights")
@@ -151,6 +151,6 @@ class BenchProducts : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_products() { return std::make_unique<BenchProducts>(); }
+std::unique_ptr<Benchmark> make_bench_products() { return std::make_unique<BenchProducts>(); }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/measure/bench_folder.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/restart_job.h"
 #include "lockstep/base/error.h"
@@ -17,7 +18,6 @@
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -35,7 +35,7 @@ struct System {
   std::vector<double> seconds;
 };
 
-class BenchRestart : public Subcommand {
+class BenchRestart : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--ranks,--nproc-per-node", ranks_, "ranks, of which the last one is killed")
@@ -176,6 +176,6 @@ class BenchRestart : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_restart() { return std::make_unique<BenchRestart>(); }
+std::unique_ptr<Benchmark> make_bench_restart() { return std::make_unique<BenchRestart>(); }
 
 }  // namespace lockstep

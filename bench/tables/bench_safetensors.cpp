@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/safetensors/safetensors.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -23,7 +23,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-class BenchSafetensors : public Subcommand {
+class BenchSafetensors : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("file", file_, "a .safetensors file; default: one of --megabytes is made and removed")
@@ -96,6 +96,6 @@ class BenchSafetensors : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_safetensors() { return std::make_unique<BenchSafetensors>(); }
+std::unique_ptr<Benchmark> make_bench_safetensors() { return std::make_unique<BenchSafetensors>(); }
 
 }  // namespace lockstep

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "bench/measure/bench_folder.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -40,7 +40,7 @@ double seconds_to_first_line(const std::string& command) {
   return seconds;
 }
 
-class BenchStart : public Subcommand {
+class BenchStart : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--ranks,--nproc-per-node", ranks_, "ranks to start")
@@ -110,6 +110,6 @@ class BenchStart : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_start() { return std::make_unique<BenchStart>(); }
+std::unique_ptr<Benchmark> make_bench_start() { return std::make_unique<BenchStart>(); }
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/step_profile.h"
 #include "bench/measure/worker_program.h"
@@ -17,14 +18,13 @@
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-class BenchStep : public Subcommand {
+class BenchStep : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--model", work_.model,
@@ -254,6 +254,6 @@ class BenchStep : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_step() { return std::make_unique<BenchStep>(); }
+std::unique_ptr<Benchmark> make_bench_step() { return std::make_unique<BenchStep>(); }
 
 }  // namespace lockstep

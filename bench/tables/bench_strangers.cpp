@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/job_process.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/recorded_client.h"
@@ -26,7 +27,6 @@
 #include "lockstep/net/store/store_client.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -133,7 +133,7 @@ struct Attack {
   TwoNodes::Result result;
 };
 
-class BenchStrangers : public Subcommand {
+class BenchStrangers : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--connections", connections_, "that strangers make, a fifth of them while the job forms")
@@ -237,6 +237,6 @@ class BenchStrangers : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_strangers() { return std::make_unique<BenchStrangers>(); }
+std::unique_ptr<Benchmark> make_bench_strangers() { return std::make_unique<BenchStrangers>(); }
 
 }  // namespace lockstep

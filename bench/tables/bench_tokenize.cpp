@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/bench_folder.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -15,7 +16,6 @@
 #include "lockstep/data/text/tokenizer.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -58,7 +58,7 @@ BenchText read_bench_text(const std::string& path, std::size_t min_bytes) {
   return out;
 }
 
-class BenchTokenize : public Subcommand {
+class BenchTokenize : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--tokenizer", tokenizers_, "folder of a tokenizer; may come again")->take_all()->required();
@@ -234,6 +234,6 @@ class BenchTokenize : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_tokenize() { return std::make_unique<BenchTokenize>(); }
+std::unique_ptr<Benchmark> make_bench_tokenize() { return std::make_unique<BenchTokenize>(); }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "bench/measure/bench_folder.h"
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/worker_program.h"
 #include "lockstep/base/error.h"
@@ -24,7 +25,6 @@
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -48,7 +48,7 @@ double logged_number(const std::string& line, const std::string& name) {
   return std::stod(line.substr(begin));
 }
 
-class BenchTrainer : public Subcommand {
+class BenchTrainer : public Benchmark {
  public:
   void add(CLI::App& app) override {
     app.add_option("--model", model_, "bert-tiny, bert-mini, bert-small, bert-base, or the folder of a classifier")
@@ -302,6 +302,6 @@ class BenchTrainer : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_trainer() { return std::make_unique<BenchTrainer>(); }
+std::unique_ptr<Benchmark> make_bench_trainer() { return std::make_unique<BenchTrainer>(); }
 
 }  // namespace lockstep

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/measure/benchmark.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/wrapper_turns.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +22,7 @@ struct WrapperRow {
   double memory_mib = 0;         // maximum over the rounds
 };
 
-class BenchWrappers : public Subcommand {
+class BenchWrappers : public Benchmark {
  public:
   void add(CLI::App& app) override {
     std::vector<std::string> models;
@@ -152,6 +152,6 @@ class BenchWrappers : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_bench_wrappers() { return std::make_unique<BenchWrappers>(); }
+std::unique_ptr<Benchmark> make_bench_wrappers() { return std::make_unique<BenchWrappers>(); }
 
 }  // namespace lockstep

@@ -2,15 +2,16 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <new>
 #include <optional>
+#include <ostream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -27,8 +28,8 @@
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
 #include "lockstep/version.h"
-#include "tools/lockstep/command_words.h"
 #include "tools/lockstep/companion.h"
+#include "tools/lockstep/words/command_words.h"
 
 namespace lockstep {
 namespace {
@@ -37,20 +38,21 @@ constexpr int kFailed = 1;
 constexpr int kNotUnderstood = 2;
 constexpr const char* kEnvironment = "env";  // shows the values that the others refuse
 
-void print_overview(const std::vector<SubcommandEntry>& entries) {
-  fmt::print("Data-parallel training for C++ on LibTorch.\n\nUsage: lockstep SUBCOMMAND [flags]\n\nSubcommands:\n");
+void print_overview(const std::vector<SubcommandEntry>& entries, std::ostream& out) {
+  fmt::print(out,
+             "Data-parallel training for C++ on LibTorch.\n\nUsage: lockstep SUBCOMMAND [flags]\n\nSubcommands:\n");
   std::size_t width = 0;
   for (const SubcommandEntry& entry : entries) width = std::max(width, entry.name.size());
-  for (const SubcommandEntry& entry : entries) fmt::print("  {:{}}  {}\n", entry.name, width, entry.summary);
-  fmt::print("\nExamples:\n");
-  for (const SubcommandEntry& entry : entries) fmt::print("  {}\n", entry.example);
-  fmt::print("\n'lockstep SUBCOMMAND --help' lists the flags of one; 'lockstep --version' prints the version.\n");
+  for (const SubcommandEntry& entry : entries) fmt::print(out, "  {:{}}  {}\n", entry.name, width, entry.summary);
+  fmt::print(out, "\nExamples:\n");
+  for (const SubcommandEntry& entry : entries) fmt::print(out, "  {}\n", entry.example);
+  fmt::print(out, "\n'lockstep SUBCOMMAND --help' lists the flags of one; 'lockstep --version' prints the version.\n");
 }
 
 // Standard error may be full or closed: then the text is lost, and only the exit code reports the failure.
-void print_error(std::string_view text) noexcept {
-  std::cout.flush();
-  std::fwrite(text.data(), 1, text.size(), stderr);
+void print_error(std::string_view text, const CommandStreams& streams) noexcept {
+  streams.out.flush();
+  streams.err << text << std::flush;
 }
 
 // Adds the limit that a shell has set to an error for want of memory, as the system, the C++ library and LibTorch word
@@ -65,30 +67,31 @@ std::string with_memory_limit(const std::string& text) {
 }
 
 // @param name  of the subcommand; empty: no subcommand
-void print_failure(const std::string& name, const std::string& text) noexcept {
+void print_failure(const std::string& name, const std::string& text, const CommandStreams& streams) noexcept {
   try {
     const auto rank = env_string("RANK");
     const std::string who = name.empty() ? "lockstep" : "lockstep " + name;
     print_error(fmt::format("{}{}: error: {}\n", rank ? "[rank " + *rank + "] " : "", who,
-                            printable_lines(with_memory_limit(text))));
+                            printable_lines(with_memory_limit(text))),
+                streams);
   } catch (const std::exception&) {  // out of memory for a longer text
-    print_error("lockstep: error: not enough memory to say what failed\n");
+    print_error("lockstep: error: not enough memory to say what failed\n", streams);
   }
 }
 
 // All ranks of a job refuse the same words, and its launcher shows what a rank has recorded: the first one is enough.
 // What another program records does not count there. A launcher gives each rank a session of its own.
-void refuse(const std::string& name, const std::string& text) {
+void refuse(const std::string& name, const std::string& text, const CommandStreams& streams) {
   const bool is_recorded = record_usage_error(text);
   const bool is_rank = ::getsid(0) == ::getpid();
   const bool is_further_one = env_string("RANK").value_or("0") != "0";
-  if (!is_recorded || !is_rank || !is_further_one) print_failure(name, text);
+  if (!is_recorded || !is_rank || !is_further_one) print_failure(name, text, streams);
 }
 
-// A full disk is only noticed when the last bytes are written.
-void require_written() {
-  std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
+// A full disk is only noticed when the last bytes are written. Benchmarks and LibTorch write to stdout.
+void require_written(std::ostream& out) {
+  out.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && out.good()) return;
   throw Error("cannot write the output: " + errno_text(errno), "standard output", "give it a place with room");
 }
 
@@ -104,9 +107,9 @@ std::string explain(const std::system_error& error) {
 }
 
 // For a rank of a job: its launcher reads its error file.
-int run_as_rank(Subcommand& subcommand) {
+int run_as_rank(Subcommand& subcommand, const CommandStreams& streams) {
   try {
-    return subcommand.run();
+    return subcommand.run(streams);
   } catch (const std::exception& error) {
     record_failure(error);
     throw;
@@ -114,7 +117,8 @@ int run_as_rank(Subcommand& subcommand) {
 }
 
 // Reads the command line. @return  the exit code if nothing else is to be done
-std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const std::vector<std::string>& arguments) {
+std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const std::vector<std::string>& arguments,
+                              const CommandStreams& streams) {
   try {
     std::vector<std::string> reversed = normalize(app, arguments);
     std::reverse(reversed.begin(), reversed.end());  // CLI11 takes them in reverse order
@@ -122,41 +126,43 @@ std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const
     refuse_too_large(app);
     return std::nullopt;
   } catch (const CLI::Success& asked_for_help) {
-    const int code = app.exit(asked_for_help);
-    require_written();
+    const int code = app.exit(asked_for_help, streams.out, streams.err);
+    require_written(streams.out);
     return code;
   } catch (const CLI::ParseError& error) {
     const std::string name = entry.name + nested_names(app);
-    refuse(name, fmt::format("{}\n  fix: 'lockstep {} --help' lists what it takes",
-                             explain_words(error, app, arguments), name));
+    refuse(
+        name,
+        fmt::format("{}\n  fix: 'lockstep {} --help' lists what it takes", explain_words(error, app, arguments), name),
+        streams);
     return kNotUnderstood;
   }
 }
 
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
-                   std::string (*describe)(const std::exception&)) {
+                   const CommandStreams& streams, DescribeError describe) {
   try {
     const std::unique_ptr<Subcommand> subcommand = entry.make();
     CLI::App app(entry.summary, "lockstep " + entry.name);
     subcommand->add(app);
-    if (const auto code = read_words(app, entry, arguments)) return *code;
+    if (const auto code = read_words(app, entry, arguments, streams)) return *code;
     if (entry.name != kEnvironment) require_readable_environment();
-    const int code = run_as_rank(*subcommand);
-    require_written();
+    const int code = run_as_rank(*subcommand, streams);
+    require_written(streams.out);
     return code;
   } catch (const UsageError& error) {
-    refuse(entry.name, error.what());
+    refuse(entry.name, error.what(), streams);
     return kNotUnderstood;
   } catch (const Error& error) {
-    print_failure(entry.name, error.what());
+    print_failure(entry.name, error.what(), streams);
   } catch (const std::bad_alloc&) {
-    print_failure(entry.name, "not enough memory for what was asked\n  fix: ask for less at once");
+    print_failure(entry.name, "not enough memory for what was asked\n  fix: ask for less at once", streams);
   } catch (const std::length_error&) {
-    print_failure(entry.name, "more was asked for than any memory holds\n  fix: ask for less at once");
+    print_failure(entry.name, "more was asked for than any memory holds\n  fix: ask for less at once", streams);
   } catch (const std::system_error& error) {
-    print_failure(entry.name, explain(error));
+    print_failure(entry.name, explain(error), streams);
   } catch (const std::exception& error) {
-    print_failure(entry.name, describe(error));
+    print_failure(entry.name, describe(error), streams);
   }
   return kFailed;
 }
@@ -191,11 +197,13 @@ void wait_if_spare() {
               "build the target " + companion + " again");
 }
 
-int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>& entries) {
+int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>& entries,
+                   const CommandStreams& streams) {
   std::vector<std::string> names{"--help", "--version"};
   for (const SubcommandEntry& entry : entries) names.push_back(entry.name);
   print_error(fmt::format("lockstep: error: unknown {} '{}'{}\n  fix: 'lockstep --help' lists the subcommands\n",
-                          typed[0] == '-' ? "flag" : "subcommand", typed, did_you_mean(typed, names)));
+                          typed[0] == '-' ? "flag" : "subcommand", typed, did_you_mean(typed, names)),
+              streams);
   return kNotUnderstood;
 }
 
@@ -209,38 +217,65 @@ void show_examples(CLI::App& app, const std::vector<std::string>& command_lines)
 
 namespace {
 
-int run_words(const std::vector<SubcommandEntry>& entries, std::vector<std::string> arguments,
-              std::string (*describe)(const std::exception&)) {
-  if (arguments.size() > 1 && arguments[0] == "help") arguments = {arguments[1], "--help"};
-  const auto entry = std::find_if(entries.begin(), entries.end(), [&](const SubcommandEntry& candidate) {
-    return !arguments.empty() && candidate.name == arguments[0];
-  });
-  if (entry != entries.end() && entry->make == nullptr) become(entry->program, arguments);
-  wait_if_spare();
-  if (entry != entries.end()) return run_subcommand(*entry, {arguments.begin() + 1, arguments.end()}, describe);
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
-    print_overview(entries);
-  } else if (arguments[0] == "--version") {
-    fmt::print("lockstep {}\n", LOCKSTEP_VERSION);
-  } else {
-    return report_unknown(arguments[0], entries);
+std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
+  if (words.size() > 1 && words[0] == "help") return {words[1], "--help"};
+  return words;
+}
+
+// Null: no subcommand is meant, or one that does not exist.
+const SubcommandEntry* find_entry(const std::vector<SubcommandEntry>& entries, const std::vector<std::string>& words) {
+  for (const SubcommandEntry& entry : entries) {
+    if (!words.empty() && entry.name == words[0]) return &entry;
   }
-  require_written();
-  return arguments.empty() ? kNotUnderstood : 0;
+  return nullptr;
+}
+
+int run_words(const std::vector<SubcommandEntry>& entries, const std::vector<std::string>& words,
+              const CommandStreams& streams, DescribeError describe) {
+  const SubcommandEntry* const entry = find_entry(entries, words);
+  if (entry != nullptr && entry->make != nullptr) {
+    return run_subcommand(*entry, {words.begin() + 1, words.end()}, streams, describe);
+  }
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    print_overview(entries, streams.out);
+  } else if (words[0] == "--version") {
+    fmt::print(streams.out, "lockstep {}\n", LOCKSTEP_VERSION);
+  } else {
+    return report_unknown(words[0], entries, streams);
+  }
+  require_written(streams.out);
+  return words.empty() ? kNotUnderstood : 0;
+}
+
+int report_failure(const std::vector<std::string>& words, const std::exception& error, const CommandStreams& streams) {
+  print_failure(words.empty() || words[0][0] == '-' ? "" : words[0], error.what(), streams);
+  return kFailed;
 }
 
 }  // namespace
 
-int run_command_line(const std::vector<SubcommandEntry>& entries, int argc, char** argv,
-                     std::string (*describe)(const std::exception&)) {
-  open_missing_streams();
-  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+int run_command(const std::vector<SubcommandEntry>& entries, std::vector<std::string> words,
+                const CommandStreams& streams, DescribeError describe) {
+  words = with_help_as_flag(std::move(words));
   try {
-    return run_words(entries, arguments, describe);
+    return run_words(entries, words, streams, describe);
   } catch (const std::exception& error) {
-    print_failure(arguments.empty() || arguments[0][0] == '-' ? "" : arguments[0], error.what());
-    return kFailed;
+    return report_failure(words, error, streams);
   }
+}
+
+int run_command_line(const std::vector<SubcommandEntry>& entries, int argc, char** argv, DescribeError describe) {
+  open_missing_streams();
+  const CommandStreams streams = standard_streams();
+  const std::vector<std::string> words = with_help_as_flag({argv + std::min(argc, 1), argv + argc});
+  try {
+    const SubcommandEntry* const entry = find_entry(entries, words);
+    if (entry != nullptr && entry->make == nullptr) become(entry->program, words);
+    wait_if_spare();
+  } catch (const std::exception& error) {
+    return report_failure(words, error, streams);
+  }
+  return run_command(entries, words, streams, describe);
 }
 
 }  // namespace lockstep

@@ -1,8 +1,9 @@
 // `lockstep config`: asks Accelerate's questions, and writes the answers to a file.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <filesystem>
-#include <iostream>
+#include <ostream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/accelerate_config_path.h"
@@ -32,20 +33,20 @@ class Config : public Subcommand {
                         "lockstep launch --show-config ./train"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     if (file_.empty()) file_ = accelerate_config_path();
     if (file_.empty()) {
       throw Error("there is no home folder for a default configuration: HF_HOME and HOME are unset", "environment",
                   "name the file with --config-file");
     }
-    if (default_->parsed()) return write_default();
+    if (default_->parsed()) return write_default(streams.out);
     if (update_->parsed()) {
       write_accelerate_config(read_accelerate_config(file_), file_);
-      fmt::print("Successfully updated the configuration file at {}.\n", file_);
+      fmt::print(streams.out, "Successfully updated the configuration file at {}.\n", file_);
       return 0;
     }
-    write_accelerate_config(ask_config(std::cin, std::cout), file_);
-    fmt::print("accelerate configuration saved at {}\n", file_);
+    write_accelerate_config(ask_config(streams.in, streams.out), file_);
+    fmt::print(streams.out, "accelerate configuration saved at {}\n", file_);
     return 0;
   }
 
@@ -56,7 +57,7 @@ class Config : public Subcommand {
                    "accelerate/default_config.yaml in $HF_HOME or ~/.cache/huggingface");
   }
 
-  int write_default() const {
+  int write_default(std::ostream& out) const {
     if (std::filesystem::exists(file_)) {
       throw Error("there is a configuration already, and this command does not replace it", file_,
                   "change it with `lockstep config`, or remove it first");
@@ -64,7 +65,7 @@ class Config : public Subcommand {
     AccelerateConfig config;
     config.mixed_precision = mixed_precision_;
     write_accelerate_config(config, file_);
-    fmt::print("accelerate configuration saved at {}\n", file_);
+    fmt::print(out, "accelerate configuration saved at {}\n", file_);
     return 0;
   }
 

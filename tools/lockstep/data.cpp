@@ -1,5 +1,6 @@
 // `lockstep data`: downloads or generates datasets for trying things out.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/data/images/digits.h"
@@ -18,9 +19,9 @@ class Data : public Subcommand {
     show_examples(app, {"lockstep data get mnist --output data/mnist", "lockstep data digits --output data/digits"});
   }
 
-  int run() override {
-    if (digits_ != nullptr && digits_->parsed()) return run_digits();
-    return run_get();
+  int run(const CommandStreams& streams) override {
+    if (digits_ != nullptr && digits_->parsed()) return run_digits(streams.out);
+    return run_get(streams.out);
   }
 
  private:
@@ -46,15 +47,15 @@ class Data : public Subcommand {
                         "lockstep data digits --output data/many --train 60000 --test 10000 --seed 7"});
   }
 
-  int run_get() const {
+  int run_get(std::ostream& out) const {
     const std::string folder = output_.empty() ? "data/" + dataset_ : output_;
-    download_dataset(dataset_, folder, mirror_, [](const std::string& line) { fmt::print("{}\n", line); });
+    download_dataset(dataset_, folder, mirror_, [&](const std::string& line) { fmt::print(out, "{}\n", line); });
     return 0;
   }
 
-  int run_digits() const {
+  int run_digits(std::ostream& out) const {
     write_digits(output_, options_, force_);
-    fmt::print("{} digits to train on and {} to test on, seed {}, in {}\n", options_.train, options_.test,
+    fmt::print(out, "{} digits to train on and {} to test on, seed {}, in {}\n", options_.train, options_.test,
                options_.seed, output_);
     return 0;
   }

@@ -1,6 +1,7 @@
 // `lockstep env`: shows this installation, and the hardware that ranks would use.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <sys/utsname.h>
 #include <torch/cuda.h>
 #include <torch/version.h>
@@ -151,15 +152,15 @@ Json warnings() {
   return out;
 }
 
-void print_table(const Json& report) {
+void print_table(const Json& report, std::ostream& out) {
   for (const auto& [section, values] : report.items()) {
     if (values.is_array()) {
-      for (const auto& text : values) fmt::print("{}: {}\n", section, text.get<std::string>());
+      for (const auto& text : values) fmt::print(out, "{}: {}\n", section, text.get<std::string>());
       continue;
     }
-    fmt::print("{}\n", section);
+    fmt::print(out, "{}\n", section);
     for (const auto& [key, value] : values.items()) {
-      fmt::print("  {:22} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+      fmt::print(out, "  {:22} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
 }
@@ -171,14 +172,14 @@ class Env : public Subcommand {
     show_examples(app, {"lockstep env", "lockstep env --json", "OMP_NUM_THREADS=1 lockstep env"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     Json report{{"versions", versions()}, {"engines", engines()}, {"threads", threads()}, {"heap", heap()},
                 {"blas", blas()},         {"onednn", onednn()},   {"host", host()}};
     report["warning"] = warnings();
     if (json_) {
-      fmt::print("{}\n", report.dump(2));
+      fmt::print(streams.out, "{}\n", report.dump(2));
     } else {
-      print_table(report);
+      print_table(report, streams.out);
     }
     return 0;
   }

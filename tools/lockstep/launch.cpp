@@ -1,5 +1,6 @@
 // `lockstep launch`: does what `accelerate launch` does, with its file and flags.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <cstdlib>
 
@@ -13,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-void print_settings(const AccelerateLaunch& launch) {
-  fmt::print("configuration file: {}\n", launch.config_file.empty() ? "none" : launch.config_file);
+void print_settings(const AccelerateLaunch& launch, std::ostream& out) {
+  fmt::print(out, "configuration file: {}\n", launch.config_file.empty() ? "none" : launch.config_file);
   for (const LaunchSetting& setting : launch.settings) {
-    fmt::print("{:28} {:16} {}\n", setting.name, setting.value.empty() ? "-" : setting.value, setting.origin);
+    fmt::print(out, "{:28} {:16} {}\n", setting.name, setting.value.empty() ? "-" : setting.value, setting.origin);
   }
 }
 
@@ -29,10 +30,10 @@ class Launch : public Subcommand {
                         "lockstep launch --show-config ./train"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const AccelerateLaunch launch = resolve_accelerate_launch(flags_);
     if (flags_.show_config) {
-      print_settings(launch);
+      print_settings(launch, streams.out);
       return 0;
     }
     if (launch.flags.command.empty()) {
@@ -44,7 +45,7 @@ class Launch : public Subcommand {
     const LaunchSetting& processes = launch.setting("num_processes");
     const bool is_found = processes.origin != "flag" && processes.origin != "file";
     if (is_found && !flags_.quiet) {
-      fmt::print(stderr, "`--num-processes` was not given and is {}: {}\n", processes.value, processes.origin);
+      fmt::print(streams.err, "`--num-processes` was not given and is {}: {}\n", processes.value, processes.origin);
     }
     for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
     return run_job(plan);

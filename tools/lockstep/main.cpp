@@ -1,4 +1,5 @@
 // The command `lockstep`. It is not linked with LibTorch, so that it starts in milliseconds and may fork.
+#include <iostream>
 #include <string>
 
 #include "lockstep/base/text/flag_name.h"
@@ -19,6 +20,9 @@ extern "C" __attribute__((visibility("default"), used)) const char lockstep_wait
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  // tokenize reads and writes many lines, and nothing here writes by stdio. What asks a person flushes its question.
+  std::ios::sync_with_stdio(false);
+  std::cin.tie(nullptr);
   const std::vector<SubcommandEntry> entries{
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},

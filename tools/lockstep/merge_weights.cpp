@@ -61,17 +61,17 @@ class MergeWeights : public Subcommand {
                         "lockstep merge-weights out/checkpoint-40 merged --remove-checkpoint-dir"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     check_arguments();
     const Checkpoint checkpoint(checkpoint_, Verify::Checksums);
     const std::size_t models = number_of_models(checkpoint);
     if (models == 0) throw Error(checkpoint_ + " has no weights", checkpoint_, "give a checkpoint that has them");
-    for (std::size_t i = 0; i < models; ++i) merge(checkpoint, i);
+    for (std::size_t i = 0; i < models; ++i) merge(checkpoint, i, streams.out);
     copy_files_of_model(checkpoint);
     if (removes_) {
       const fs::path folder = fs::canonical(checkpoint_);  // a link would go, and the checkpoint stay
       fs::remove_all(folder);
-      fmt::print("removed {}\n", folder.string());
+      fmt::print(streams.out, "removed {}\n", folder.string());
     }
     return 0;
   }
@@ -99,7 +99,7 @@ class MergeWeights : public Subcommand {
     }
   }
 
-  void merge(const Checkpoint& checkpoint, std::size_t index) const {
+  void merge(const Checkpoint& checkpoint, std::size_t index, std::ostream& out) const {
     const ProgressLine line;
     auto shown = std::chrono::steady_clock::now();
     const MergedWeights merged = merge_weights(checkpoint, output_, index, [&](std::uint64_t bytes) {
@@ -109,7 +109,7 @@ class MergeWeights : public Subcommand {
       line.show(fmt::format("{} written", size_text(bytes)));
     });
     line.show("");
-    fmt::print("{}: {} tensors, {}\n", merged.path, merged.tensors, size_text(merged.bytes));
+    fmt::print(out, "{}: {} tensors, {}\n", merged.path, merged.tensors, size_text(merged.bytes));
   }
 
   void copy_files_of_model(const Checkpoint& checkpoint) const {

@@ -1,5 +1,6 @@
 // `lockstep model`: fetches pretrained models from the Hugging Face Hub, and converts PyTorch's files.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <chrono>
@@ -56,7 +57,9 @@ class ModelFiles : public Subcommand {
     show_examples(app, {"lockstep model get bert-base-cased", "lockstep model convert bert-base-cased"});
   }
 
-  int run() override { return convert_->parsed() ? run_convert() : run_get(); }
+  int run(const CommandStreams& streams) override {
+    return convert_->parsed() ? run_convert(streams.out) : run_get(streams.out);
+  }
 
  private:
   void add_get(CLI::App& app) {
@@ -76,27 +79,27 @@ class ModelFiles : public Subcommand {
     show_examples(*convert_, {"lockstep model convert bert-base-cased"});
   }
 
-  int run_convert() const {
+  int run_convert(std::ostream& out) const {
     const std::int64_t tensors = convert_pickled_weights(folder_);
-    fmt::print("{} tensors of {}/pytorch_model.bin are in model.safetensors beside it\n", tensors, folder_);
+    fmt::print(out, "{} tensors of {}/pytorch_model.bin are in model.safetensors beside it\n", tensors, folder_);
     return 0;
   }
 
-  int run_get() {
+  int run_get(std::ostream& out) {
     if (download_.folder.empty()) download_.folder = download_.id;
     TransferLine line;
     download_.accept = require_known_model;
     download_.progress = [&](const HubFile& file, std::int64_t bytes) { line.show(file, bytes); };
     download_.report = [&](const std::string& text) {
       line.clear();
-      fmt::print("{}\n", text);
+      fmt::print(out, "{}\n", text);
     };
     const DownloadedModel done = download_model(download_, HubSettings::from_environment());
-    fmt::print("{} at commit {}: {} files, {}, in {}\n", download_.id, done.commit, done.files, size_of(done.bytes),
-               download_.folder);
+    fmt::print(out, "{} at commit {}: {} files, {}, in {}\n", download_.id, done.commit, done.files,
+               size_of(done.bytes), download_.folder);
     if (!done.is_pickled) return 0;
     folder_ = download_.folder;
-    return run_convert();
+    return run_convert(out);
   }
 
   CLI::App* convert_ = nullptr;

@@ -1,5 +1,6 @@
 // `lockstep report`: shows a training as one HTML file.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <filesystem>
 
@@ -20,12 +21,12 @@ class ReportCommand : public Subcommand {
     show_examples(app, {"lockstep report trainer_output", "lockstep report trainer_output --output report.html"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const std::string path = output_.empty() ? folder_ + "/report.html" : output_;
     const ReportData data = read_report_data(folder_);
-    for (const std::string& warning : data.warnings) fmt::print(stderr, "warning: {}\n", warning);
+    for (const std::string& warning : data.warnings) fmt::print(streams.err, "warning: {}\n", warning);
     write_file_atomically(path, html_report(data));
-    fmt::print("{}\n", std::filesystem::absolute(path).lexically_normal().string());
+    fmt::print(streams.out, "{}\n", std::filesystem::absolute(path).lexically_normal().string());
     return 0;
   }
 

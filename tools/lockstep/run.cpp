@@ -21,7 +21,7 @@ class Run : public Subcommand {
                    "lockstep run --nproc-per-node 2 train.py --lr 0.1"});
   }
 
-  int run() override { return run_job(make_plan(flags_)); }
+  int run(const CommandStreams& /*streams*/) override { return run_job(make_plan(flags_)); }
 
  private:
   LaunchFlags flags_;

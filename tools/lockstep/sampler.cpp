@@ -2,6 +2,7 @@
 #include "lockstep/data/sampler.h"
 
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/data/distributed_sampler.h"
@@ -29,10 +30,10 @@ class ShowSampler : public Subcommand {
                         "lockstep sampler --dataset-size 10 --num-replicas 4 --rank 3 --no-shuffle --exact"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const std::unique_ptr<Sampler> sampler = make_sampler();
     sampler->set_epoch(epoch_);
-    fmt::print("[{}]\n", fmt::join(sampler->indices(), ", "));
+    fmt::print(streams.out, "[{}]\n", fmt::join(sampler->indices(), ", "));
     return 0;
   }
 

@@ -1,7 +1,6 @@
 // `lockstep slurm`: writes a script for sbatch that starts a program's ranks, or checks an existing one.
 #include <fmt/format.h>
-
-#include <cstdio>
+#include <fmt/ostream.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -46,17 +45,17 @@ class Slurm : public Subcommand {
                    "lockstep slurm --check job.sh"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     options_.command = app_->remaining();
     if (!options_.command.empty() && options_.command.front() == "--") options_.command.erase(options_.command.begin());
-    if (!check_.empty()) return check();
+    if (!check_.empty()) return check(streams.out);
     const std::string script = sbatch_file(options_);
     if (file_.empty()) {
-      fmt::print("{}", script);
+      streams.out << script;
       return 0;
     }
     write_file_atomically(file_, script);
-    fmt::print("wrote {}; start the job with: sbatch {}\n", file_, file_);
+    fmt::print(streams.out, "wrote {}; start the job with: sbatch {}\n", file_, file_);
     return 0;
   }
 
@@ -67,15 +66,15 @@ class Slurm : public Subcommand {
     return text;
   }
 
-  int check() const {
+  int check(std::ostream& out) const {
     if (!options_.command.empty())
       throw UsageError("--check takes no program", "lockstep slurm", "leave the program out");
     const auto findings = check_sbatch_file(script_text(check_));
     for (const SbatchFinding& finding : findings) {
       const std::string place = finding.line > 0 ? fmt::format("{}:{}", check_, finding.line) : check_;
-      fmt::print("{}: {} [fix: {}]\n", place, finding.problem, finding.fix);
+      fmt::print(out, "{}: {} [fix: {}]\n", place, finding.problem, finding.fix);
     }
-    if (findings.empty()) fmt::print("{}: nothing found\n", check_);
+    if (findings.empty()) fmt::print(out, "{}: nothing found\n", check_);
     return findings.empty() ? 0 : 1;
   }
 

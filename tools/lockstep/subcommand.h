@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/lockstep/command_streams.h"
+
 namespace lockstep {
 
 /// One subcommand of `lockstep`: its flags and its work.
@@ -17,9 +19,10 @@ class Subcommand {
   /// Declares flags, positionals and nested subcommands on `app`, bound to members. Flags are spelled with hyphens;
   /// underscores are accepted too. Ends with `show_examples`.
   virtual void add(CLI::App& app) = 0;
-  /// Does the work after the flags were read, and returns the exit code. May throw: an Error is printed once, with the
-  /// rank if there is one, and the exit code is 1; for a UsageError it is 2.
-  virtual int run() = 0;
+  /// Does the work after the flags were read, and returns the exit code. It reads and writes `streams` alone, so that a
+  /// command can run in any process; what it starts has the process's own. May throw: an Error is printed once, with
+  /// the rank if there is one, and the exit code is 1; for a UsageError it is 2.
+  virtual int run(const CommandStreams& streams) = 0;
 };
 
 using MakeSubcommand = std::unique_ptr<Subcommand> (*)();

@@ -1,5 +1,6 @@
 // `lockstep test`: does what `accelerate test` does: runs checks on the ranks that the configuration defines.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -26,19 +27,19 @@ class Test : public Subcommand {
         app, {"lockstep test", "lockstep test --config-file two-ranks.yaml", "lockstep test --num-processes 2 --cpu"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     if (as_rank_) {
       run_self_test();
       if (is_initialized()) destroy_process_group();
       return 0;
     }
     const std::string command = launch_command();
-    fmt::print("Running:  {}\n", command);
-    std::fflush(stdout);
+    fmt::print(streams.out, "Running:  {}\n", command);
+    streams.out.flush();
     const int status = std::system(command.c_str());
     if (status == -1) throw Error("cannot start a shell: " + errno_text(errno), command, "check limits on processes");
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 0) fmt::print("Test is a success! You are ready for your distributed training!\n");
+    if (code == 0) fmt::print(streams.out, "Test is a success! You are ready for your distributed training!\n");
     return code;
   }
 

@@ -1,9 +1,9 @@
 // `lockstep tokenize`: shows the ids of texts as a model gets them.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
-#include <iostream>
+#include <istream>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
@@ -31,7 +31,7 @@ class Tokenize : public Subcommand {
                         "lockstep tokenize --tokenizer bert-base-cased --pair --max-length 128 --json < pairs.tsv"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const bool is_file = dir_.size() > 5 && dir_.compare(dir_.size() - 5, 5, ".json") == 0;
     if (!is_file) require_tokenizer_folder(dir_);
     const Tokenizer tokenizer = is_file ? load_tokenizer_json(dir_) : load_tokenizer(dir_);
@@ -42,11 +42,10 @@ class Tokenize : public Subcommand {
       if (!options.truncation) options.truncation.emplace();
       options.truncation->max_length = max_length_;
     }
-    std::ios::sync_with_stdio(false);
     std::string line;
-    for (std::int64_t number = 1; std::getline(std::cin, line); ++number)
-      print(tokenizer, encode(tokenizer, options, line, number));
-    return std::fflush(stdout) == 0 ? 0 : 1;
+    for (std::int64_t number = 1; std::getline(streams.in, line); ++number)
+      print(tokenizer, encode(tokenizer, options, line, number), streams.out);
+    return 0;
   }
 
  private:
@@ -65,9 +64,9 @@ class Tokenize : public Subcommand {
     }
   }
 
-  void print(const Tokenizer& tokenizer, const Encoding& encoding) const {
+  void print(const Tokenizer& tokenizer, const Encoding& encoding, std::ostream& to) const {
     if (!json_) {
-      fmt::print("{}\n", fmt::join(encoding.ids, " "));
+      fmt::print(to, "{}\n", fmt::join(encoding.ids, " "));
       return;
     }
     Json out;
@@ -79,7 +78,7 @@ class Tokenize : public Subcommand {
     out["token_type_ids"] = encoding.token_type_ids;
     out["attention_mask"] = encoding.attention_mask;
     out["special_tokens_mask"] = encoding.special_tokens_mask;
-    fmt::print("{}\n", out.dump());
+    fmt::print(to, "{}\n", out.dump());
   }
 
   std::string dir_;

@@ -2,6 +2,7 @@
 #include "lockstep/data/text/tokenizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -47,15 +48,15 @@ class TokenizerCommand : public Subcommand {
     show_examples(app, {"lockstep tokenizer train --output my-vocab --vocab-size 8000 corpus.txt"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     options_.normalizer.lowercase = !cased_;
     WordPieceTrainer trainer(options_);
     std::int64_t texts = 0;
     for (const std::string& path : files_) texts += add_file(path, trainer);
     const std::vector<std::string> tokens = trainer.train();
     write(tokens);
-    fmt::print("{} tokens from {} texts with {} different words, in {}\n", tokens.size(), texts, trainer.words(),
-               output_);
+    fmt::print(streams.out, "{} tokens from {} texts with {} different words, in {}\n", tokens.size(), texts,
+               trainer.words(), output_);
     return 0;
   }
 

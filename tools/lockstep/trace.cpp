@@ -1,5 +1,6 @@
 // `lockstep trace`: shows the steps of one training iteration of DataParallel, with and without gathered outputs.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
@@ -61,13 +62,13 @@ class TraceCommand : public Subcommand {
                         "lockstep trace --model gpt2 --devices cpu:0,cpu:1 --mode parallel-loss --output trace.json"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     std::vector<ModeTrace> traces;
     for (const char* mode : {"data-parallel", "parallel-loss"}) {
       if (mode_ == "both" || mode_ == mode) traces.push_back(trace_mode(mode));
     }
     if (!output_.empty()) write(traces);
-    json_ ? print_json(traces) : print_tables(traces);
+    json_ ? print_json(traces, streams.out) : print_tables(traces, streams.out);
     return 0;
   }
 
@@ -202,21 +203,21 @@ class TraceCommand : public Subcommand {
     return end_s;
   }
 
-  void print_tables(const std::vector<ModeTrace>& traces) const {
+  void print_tables(const std::vector<ModeTrace>& traces, std::ostream& to) const {
     for (const ModeTrace& trace : traces) {
-      fmt::print("{}: {}, batch {}, step {}: {:.2f} ms, loss {:.4f}\n", trace.mode, model_, batch_, warmup_ + 1,
+      fmt::print(to, "{}: {}, batch {}, step {}: {:.2f} ms, loss {:.4f}\n", trace.mode, model_, batch_, warmup_ + 1,
                  1e3 * length_s(trace), trace.loss);
-      fmt::print("  {:<10} {:<8} {:>10} {:>10} {:>10}\n", "step", "device", "begin ms", "ms", "bytes");
+      fmt::print(to, "  {:<10} {:<8} {:>10} {:>10} {:>10}\n", "step", "device", "begin ms", "ms", "bytes");
       for (const TraceSpan& span : trace.spans) {
-        fmt::print("  {:<10} {:<8} {:>10.3f} {:>10.3f} {:>10}\n", span.name, span.device, 1e3 * span.begin_s,
+        fmt::print(to, "  {:<10} {:<8} {:>10.3f} {:>10.3f} {:>10}\n", span.name, span.device, 1e3 * span.begin_s,
                    1e3 * (span.end_s - span.begin_s), size_text(static_cast<std::uint64_t>(span.bytes)));
       }
-      fmt::print("\n");
+      fmt::print(to, "\n");
     }
-    if (!output_.empty()) fmt::print("written: {}\n", output_);
+    if (!output_.empty()) fmt::print(to, "written: {}\n", output_);
   }
 
-  void print_json(const std::vector<ModeTrace>& traces) const {
+  void print_json(const std::vector<ModeTrace>& traces, std::ostream& to) const {
     Json out{{"model", model_}, {"batch", batch_}, {"modes", Json::array()}};
     for (const ModeTrace& trace : traces) {
       Json spans = Json::array();
@@ -230,7 +231,7 @@ class TraceCommand : public Subcommand {
       out["modes"].push_back(
           {{"mode", trace.mode}, {"loss", trace.loss}, {"ms", 1e3 * length_s(trace)}, {"spans", std::move(spans)}});
     }
-    fmt::print("{}\n", out.dump(2));
+    fmt::print(to, "{}\n", out.dump(2));
   }
 
   std::string model_ = "bert-tiny";

@@ -1,10 +1,12 @@
 #include "lockstep/base/log.h"
 
+#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -12,6 +14,8 @@
 
 namespace lockstep {
 namespace {
+
+constexpr const char* kLinePattern = "%H:%M:%S.%e %^%l%$ %v";
 
 std::atomic<int> log_rank{-1};
 
@@ -45,7 +49,7 @@ spdlog::logger& logger() {
   // Never destroyed: threads of other static objects may still log at exit.
   static spdlog::logger* const instance = [] {
     auto* created = new spdlog::logger("lockstep", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    created->set_pattern("%H:%M:%S.%e %^%l%$ %v");
+    created->set_pattern(kLinePattern);
     created->set_level(to_spdlog(level_from_environment()));
     return created;
   }();
@@ -67,5 +71,17 @@ void log_line(LogLevel level, std::string_view text) {
 bool log_enabled(LogLevel level) { return logger().should_log(to_spdlog(level)); }
 
 void set_log_rank(int rank) { log_rank.store(rank, std::memory_order_relaxed); }
+
+LogRedirection::LogRedirection(std::ostream& to) {
+  auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(to);
+  sink->set_pattern(kLinePattern);
+  for (const auto& each : logger().sinks()) each->set_level(spdlog::level::off);
+  logger().sinks().push_back(std::move(sink));
+}
+
+LogRedirection::~LogRedirection() {
+  logger().sinks().pop_back();
+  for (const auto& each : logger().sinks()) each->set_level(spdlog::level::trace);
+}
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,16 @@ void log_line(LogLevel level, std::string_view text);
 bool log_enabled(LogLevel level);
 /// The rank to write in each line of this process; negative: no rank.
 void set_log_rank(int rank);
+
+/// While it lives, the log lines of this process go to a stream and not to standard error: for a program that runs
+/// commands by itself. One at a time; no other thread may log when it is made or destroyed.
+class LogRedirection {
+ public:
+  explicit LogRedirection(std::ostream& to);
+  ~LogRedirection();
+  LogRedirection(const LogRedirection&) = delete;
+  LogRedirection& operator=(const LogRedirection&) = delete;
+};
 
 template <typename... Args>
 void log_debug(fmt::format_string<Args...> format, Args&&... args) {

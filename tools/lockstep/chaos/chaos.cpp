@@ -1,5 +1,6 @@
 // `lockstep chaos`: a training whose ranks and hosts are killed, stopped and cut off, beside the undisturbed one.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
@@ -69,18 +70,18 @@ class Chaos : public Subcommand {
                         "--max-steps 300 --logging-steps 5"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     read_ranks();
     read_kinds();
     read_training();
     make_hosts();
     stop_on_signals();
     const ScratchFolder folder("lockstep-chaos");
-    fmt::print("training     {}\n", fmt::join(training_, " "));
-    std::fflush(stdout);
+    fmt::print(streams.out, "training     {}\n", fmt::join(training_, " "));
+    streams.out.flush();
     undisturbed(folder);
     disturbed(folder);
-    return print_chaos_report(result_);
+    return print_chaos_report(result_, streams.out);
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "tools/lockstep/chaos/chaos_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -16,10 +17,10 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
-void print_waits(const std::string& name, std::vector<double> waits_ms, const std::string& since) {
+void print_waits(const std::string& name, std::vector<double> waits_ms, const std::string& since, std::ostream& out) {
   if (waits_ms.empty()) return;
   std::sort(waits_ms.begin(), waits_ms.end());
-  fmt::print("{:<13}median {:.3f} s, p99 {:.3f} s, longest {:.3f} s in {} recoveries, {}\n", name,
+  fmt::print(out, "{:<13}median {:.3f} s, p99 {:.3f} s, longest {:.3f} s in {} recoveries, {}\n", name,
              percentile(waits_ms, 0.5) / 1000, percentile(waits_ms, 0.99) / 1000, waits_ms.back() / 1000,
              waits_ms.size(), since);
 }
@@ -29,7 +30,7 @@ int deaths_of_all(const ChaosCounts& counts) {
   return found == counts.faults.end() ? 0 : found->second;
 }
 
-void print_faults(const ChaosResult& result) {
+void print_faults(const ChaosResult& result, std::ostream& out) {
   const ChaosCounts& counts = result.counts;
   std::vector<std::string> by_kind;
   for (const auto& [name, fault] : named_faults()) {
@@ -37,31 +38,31 @@ void print_faults(const ChaosResult& result) {
   }
   const std::string where =
       result.hosts == 0 ? "" : fmt::format(" of {} host{}", result.hosts, result.hosts == 1 ? "" : "s");
-  fmt::print("faults       {} in {} training{} on {} ranks{}, seed {}: {}\n", counts.all_faults(), counts.runs,
+  fmt::print(out, "faults       {} in {} training{} on {} ranks{}, seed {}: {}\n", counts.all_faults(), counts.runs,
              counts.runs == 1 ? "" : "s", result.ranks, where, result.seed, fmt::join(by_kind, ", "));
-  fmt::print("survived     {} without a restart of all ranks\n", counts.survived());
+  fmt::print(out, "survived     {} without a restart of all ranks\n", counts.survived());
   if (deaths_of_all(counts) > 0) {
-    fmt::print("continued    {} of {} times from memory after the end of all ranks\n", counts.from_memory,
+    fmt::print(out, "continued    {} of {} times from memory after the end of all ranks\n", counts.from_memory,
                deaths_of_all(counts));
   }
-  if (counts.waited_ms.empty()) fmt::print("waited       no rank logged a recovery\n");
-  print_waits("waited", counts.waited_ms, "from a rank's notice");
-  print_waits("", counts.after_loss_ms, "from a kill");
-  print_waits("", counts.after_silence_ms, "from a stop or a cut, the timeout included");
+  if (counts.waited_ms.empty()) fmt::print(out, "waited       no rank logged a recovery\n");
+  print_waits("waited", counts.waited_ms, "from a rank's notice", out);
+  print_waits("", counts.after_loss_ms, "from a kill", out);
+  print_waits("", counts.after_silence_ms, "from a stop or a cut, the timeout included", out);
 }
 
-void print_trouble(const ChaosResult& result) {
+void print_trouble(const ChaosResult& result, std::ostream& out) {
   const ChaosCounts& counts = result.counts;
-  if (!counts.problem.empty()) fmt::print("FAILED       {}\n", counts.problem);
-  if (counts.restarts > 0) fmt::print("FAILED       restarts of all ranks: {}\n", counts.restarts);
+  if (!counts.problem.empty()) fmt::print(out, "FAILED       {}\n", counts.problem);
+  if (counts.restarts > 0) fmt::print(out, "FAILED       restarts of all ranks: {}\n", counts.restarts);
   const int lost = deaths_of_all(counts) - counts.from_memory;
-  if (lost != 0) fmt::print("FAILED       trainings that did not continue from memory: {}\n", lost);
+  if (lost != 0) fmt::print(out, "FAILED       trainings that did not continue from memory: {}\n", lost);
   if (counts.unexplained > 0) {
-    fmt::print("FAILED       ranks that nobody had hit, and that ended: {}\n", counts.unexplained);
+    fmt::print(out, "FAILED       ranks that nobody had hit, and that ended: {}\n", counts.unexplained);
   }
-  for (const std::string& path : result.differs) fmt::print("FAILED       {} differs\n", path);
-  if (!result.logs.empty()) fmt::print("logs         {}\n", result.logs);
-  fmt::print("the last lines of the log:\n{}\n", fmt::join(counts.last_lines, "\n"));
+  for (const std::string& path : result.differs) fmt::print(out, "FAILED       {} differs\n", path);
+  if (!result.logs.empty()) fmt::print(out, "logs         {}\n", result.logs);
+  fmt::print(out, "the last lines of the log:\n{}\n", fmt::join(counts.last_lines, "\n"));
 }
 
 }  // namespace
@@ -71,17 +72,17 @@ int ChaosResult::troubles() const {
          std::abs(deaths_of_all(counts) - counts.from_memory);
 }
 
-int print_chaos_report(const ChaosResult& result) {
-  print_faults(result);
+int print_chaos_report(const ChaosResult& result, std::ostream& out) {
+  print_faults(result, out);
   const bool are_equal = result.differs.empty() && !result.found.empty() && result.counts.failed == 0;
-  fmt::print("lost         {}\n", are_equal ? "0 steps, 0 samples: the weights have the same bits" : "unknown");
-  fmt::print("weights      {}\nundisturbed  {}\n", result.found.empty() ? "none" : result.found,
+  fmt::print(out, "lost         {}\n", are_equal ? "0 steps, 0 samples: the weights have the same bits" : "unknown");
+  fmt::print(out, "weights      {}\nundisturbed  {}\n", result.found.empty() ? "none" : result.found,
              result.expected.at("model.safetensors"));
   if (are_equal && result.expected.size() > 1) {
-    fmt::print("checkpoints  {} more files equal, in each training\n", result.expected.size() - 1);
+    fmt::print(out, "checkpoints  {} more files equal, in each training\n", result.expected.size() - 1);
   }
   if (are_equal && result.troubles() == 0) return 0;
-  print_trouble(result);
+  print_trouble(result, out);
   return 1;
 }
 

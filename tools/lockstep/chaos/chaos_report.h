@@ -25,6 +25,6 @@ struct ChaosResult {
 };
 
 /// @return  the exit code: 0 if all weights are equal and no fault made all ranks start again
-int print_chaos_report(const ChaosResult& result);
+int print_chaos_report(const ChaosResult& result, std::ostream& out);
 
 }  // namespace lockstep

@@ -1,9 +1,8 @@
 // `lockstep inspect`: shows the content of a file or folder.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/affixes.h"
@@ -49,15 +48,15 @@ class Inspect : public Subcommand {
                         "lockstep inspect data/mnist/train-labels-idx1-ubyte.gz"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     if (delimiter_ == "\\t") delimiter_ = "\t";
     if (delimiter_.size() > 1) {
       throw UsageError("the delimiter '" + delimiter_ + "' is not one character", "--delimiter", "give one, or \\t");
     }
     if (!fs::exists(path_)) throw Error("there is no such file or folder", path_, "check the path");
     const Inspection found = fs::is_directory(path_) ? inspect_folder() : inspect_file(path_);
-    fmt::print("{}",
-               json_ ? found.dump(2, ' ', false, Inspection::error_handler_t::replace) + "\n" : inspection_text(found));
+    streams.out << (json_ ? found.dump(2, ' ', false, Inspection::error_handler_t::replace) + "\n"
+                          : inspection_text(found));
     const bool is_sound = !found.contains("problems") || found["problems"].empty();
     return is_sound ? 0 : 1;
   }

@@ -1,5 +1,6 @@
 // `lockstep estimate-memory`: the memory that training a model needs on each rank, and what uses it.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -90,7 +91,7 @@ class EstimateMemory : public Subcommand {
     app.footer(models_text() + "\n" + app.get_footer());
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     has_ranks_per_host_ = ranks_per_host_ > 0;
     if (!has_ranks_per_host_) ranks_per_host_ = world_size_;
     if (world_size_ % ranks_per_host_ != 0) {
@@ -109,12 +110,12 @@ class EstimateMemory : public Subcommand {
                         memory_of_host(model, optimizer_bytes, stage, hosts(), ranks_per_host_)});
       }
     }
-    json_ ? print_json(model, rows) : print_table(model, rows);
+    json_ ? print_json(model, rows, streams.out) : print_table(model, rows, streams.out);
     return 0;
   }
 
  private:
-  void print_json(const ModelMemory& model, const std::vector<EstimateRow>& rows) const {
+  void print_json(const ModelMemory& model, const std::vector<EstimateRow>& rows, std::ostream& to) const {
     nlohmann::ordered_json out{{"model", question_.model},
                                {"parameters", model.parameters},
                                {"largest_layer", model.largest_layer},
@@ -127,7 +128,7 @@ class EstimateMemory : public Subcommand {
       out["bytes_per_rank"].push_back(json_of(row, row.rank));
       out["bytes_per_host"].push_back(json_of(row, row.host));
     }
-    fmt::print("{}\n", out.dump(2));
+    fmt::print(to, "{}\n", out.dump(2));
   }
 
   static nlohmann::ordered_json json_of(const EstimateRow& row, const MemoryParts& memory) {
@@ -141,56 +142,58 @@ class EstimateMemory : public Subcommand {
             {"total", memory.total()}};
   }
 
-  static void print_rows(const std::vector<EstimateRow>& rows, MemoryParts EstimateRow::*which) {
-    fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "dtype", "stage", "weights", "gradients",
+  static void print_rows(const std::vector<EstimateRow>& rows, MemoryParts EstimateRow::*which, std::ostream& to) {
+    fmt::print(to, "{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "dtype", "stage", "weights", "gradients",
                "optimizer", "buckets", "activations", "total");
     for (const EstimateRow& row : rows) {
       const MemoryParts& m = row.*which;
-      fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", row.dtype, stage_text(row.stage),
+      fmt::print(to, "{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", row.dtype, stage_text(row.stage),
                  memory_text(m.weights), memory_text(m.gradients), memory_text(m.optimizer),
                  m.buckets == 0 ? "-" : memory_text(m.buckets), memory_text(m.activations), memory_text(m.total()));
     }
   }
 
-  void print_table(const ModelMemory& model, const std::vector<EstimateRow>& rows) const {
-    fmt::print("{}: {} parameters, {} of weights, largest layer {}\n", question_.model,
+  void print_table(const ModelMemory& model, const std::vector<EstimateRow>& rows, std::ostream& to) const {
+    fmt::print(to, "{}: {} parameters, {} of weights, largest layer {}\n", question_.model,
                model.parameters < 100000 ? fmt::format("{}", model.parameters)
                                          : fmt::format("{:.1f} million", static_cast<double>(model.parameters) / 1e6),
                memory_text(model.weights), memory_text(model.largest_layer));
-    fmt::print("on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
-    print_rows(rows, &EstimateRow::rank);
+    fmt::print(to, "on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
+    print_rows(rows, &EstimateRow::rank, to);
     if (world_size_ > 1) {
       fmt::print(
+          to,
           "\non each of {} host(s), its {} rank(s) together, which share one copy of the weights from stage 1 on\n\n",
           hosts(), ranks_per_host_);
-      print_rows(rows, &EstimateRow::host);
+      print_rows(rows, &EstimateRow::host, to);
     }
-    print_notes(model);
+    print_notes(model, to);
   }
 
-  void print_notes(const ModelMemory& model) const {
+  void print_notes(const ModelMemory& model, std::ostream& to) const {
     if (world_size_ > 1 && !has_ranks_per_host_) {
-      fmt::print("\nNo --nproc-per-node: all ranks are on one host.\n");
+      fmt::print(to, "\nNo --nproc-per-node: all ranks are on one host.\n");
     }
-    fmt::print("\nActivations: what a forward pass leaves for backward, {}.\n",
+    fmt::print(to, "\nActivations: what a forward pass leaves for backward, {}.\n",
                model.activations_are_fitted ? "by a fit to dry runs of small models of this kind" : "by a dry run");
-    fmt::print("Not in it: the program itself, and what operators take for a moment.\n");
+    fmt::print(to, "Not in it: the program itself, and what operators take for a moment.\n");
     const auto shows = [&](int stage) {
       return world_size_ > 1 && std::find(stages_.begin(), stages_.end(), stage) != stages_.end();
     };
     if (std::find(dtypes_.begin(), dtypes_.end(), "bf16") != dtypes_.end()) {
       fmt::print(
+          to,
           "bf16: stage 0 casts weights in each forward. From stage 1 on, updates publish the copies that layers read: "
           "they are among the weights.\n");
     }
-    if (shows(1)) fmt::print("Stage 1 is what fused steps do.\n");
-    if (shows(2)) fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
+    if (shows(1)) fmt::print(to, "Stage 1 is what fused steps do.\n");
+    if (shows(2)) fmt::print(to, "Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
     if (shows(3) && hosts() == 1) {
-      fmt::print("On one host, whose ranks share memory, stage 3 is stage 2: the weights are there once anyway.\n");
+      fmt::print(to, "On one host, whose ranks share memory, stage 3 is stage 2: the weights are there once anyway.\n");
     }
     if (shows(3)) {
       fmt::print(
-          "Stage 3 is --fsdp full_shard; each rank also has two layers of weights, and those that are in none.\n");
+          to, "Stage 3 is --fsdp full_shard; each rank also has two layers of weights, and those that are in none.\n");
     }
   }
 

@@ -1,5 +1,6 @@
 // `lockstep plan`: predicts the time of a step on other hosts from measurements on one host.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <map>
@@ -96,7 +97,7 @@ class Plan : public Subcommand {
                         "lockstep plan --model mlp-wide --batch 64 --link 100mbit --json"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     if (!plot_.empty()) check_chart_path(plot_);
     check_sequence_length();
     check_threads();
@@ -107,13 +108,13 @@ class Plan : public Subcommand {
     std::sort(hosts_.begin(), hosts_.end());
     hosts_.erase(std::unique(hosts_.begin(), hosts_.end()), hosts_.end());
     warning_ = cores_warning(question_.ranks_per_host, question_.threads, available_cores(), load_average());
-    if (!warning_.empty()) fmt::print(stderr, "warning: {}\n", warning_);
+    if (!warning_.empty()) fmt::print(streams.err, "warning: {}\n", warning_);
     profile_ = measure_host(question_);
     measure_memory();
     std::vector<PlanRow> rows;
     for (const int hosts : hosts_) rows.push_back(row_of(hosts));
     if (!plot_.empty()) write_chart(plot_, chart(rows));
-    json_ ? print_json(rows) : print_table(rows);
+    json_ ? print_json(rows, streams.out) : print_table(rows, streams.out);
     return 0;
   }
 
@@ -190,7 +191,7 @@ class Plan : public Subcommand {
             {"samples_per_s", samples_per_s(row, step.step_s)}};
   }
 
-  void print_json(const std::vector<PlanRow>& rows) const {
+  void print_json(const std::vector<PlanRow>& rows, std::ostream& to) const {
     const StepProfile& step = profile_.step;
     Json out{{"model", question_.model},
              {"batch", question_.batch},
@@ -223,40 +224,42 @@ class Plan : public Subcommand {
                              {"best_hook", json_of(row, row.with_hook, row.best)}});
       out["rows"].back().update(json_of_stages(stages(), row.shape));
     }
-    fmt::print("{}\n", out.dump(2));
+    fmt::print(to, "{}\n", out.dump(2));
   }
 
-  void print_table(const std::vector<PlanRow>& rows) const {
+  void print_table(const std::vector<PlanRow>& rows, std::ostream& to) const {
     const StepProfile& step = profile_.step;
-    fmt::print(
-        "{}{}, batch {} a rank, {} rank(s) a host with {} thread(s): forward {:.1f} ms, backward {:.1f}, update "
-        "{:.1f}; {:.1f} MB of gradients; load {:.2f}\n",
-        question_.model, question_.bf16 ? " in bf16" : "", question_.batch, question_.ranks_per_host, question_.threads,
-        step.forward_s * 1e3, step.backward_s * 1e3, step.update_s * 1e3, static_cast<double>(gradient_bytes()) / 1e6,
-        load_average());
-    fmt::print(
-        "links of {:.4g} Mbit/s and {:.4g} us; Gloo on this host: {:.0f} us an operation, {:.1f} us a message, "
-        "{:.2f} ns a byte\n\n",
-        bits_per_s_ / 1e6, latency_s_ * 1e6, profile_.engine.operation_s * 1e6, profile_.engine.message_cpu_s * 1e6,
-        profile_.engine.byte_cpu_s * 1e9);
-    fmt::print("{:>6} {:>6} | {:^28} | {:^21} | {:^27}\n", "", "", "as it is", "best buckets, fp32",
+    fmt::print(to,
+               "{}{}, batch {} a rank, {} rank(s) a host with {} thread(s): forward {:.1f} ms, backward {:.1f}, update "
+               "{:.1f}; {:.1f} MB of gradients; load {:.2f}\n",
+               question_.model, question_.bf16 ? " in bf16" : "", question_.batch, question_.ranks_per_host,
+               question_.threads, step.forward_s * 1e3, step.backward_s * 1e3, step.update_s * 1e3,
+               static_cast<double>(gradient_bytes()) / 1e6, load_average());
+    fmt::print(to,
+               "links of {:.4g} Mbit/s and {:.4g} us; Gloo on this host: {:.0f} us an operation, {:.1f} us a message, "
+               "{:.2f} ns a byte\n\n",
+               bits_per_s_ / 1e6, latency_s_ * 1e6, profile_.engine.operation_s * 1e6,
+               profile_.engine.message_cpu_s * 1e6, profile_.engine.byte_cpu_s * 1e9);
+    fmt::print(to, "{:>6} {:>6} | {:^28} | {:^21} | {:^27}\n", "", "", "as it is", "best buckets, fp32",
                "best hook and buckets");
-    fmt::print("{:>6} {:>6} | {:>9} {:>8} {:>9} | {:>5} {:>9} {:>5} | {:>5} {:>5} {:>9} {:>5}\n", "hosts", "ranks",
+    fmt::print(to, "{:>6} {:>6} | {:>9} {:>8} {:>9} | {:>5} {:>9} {:>5} | {:>5} {:>5} {:>9} {:>5}\n", "hosts", "ranks",
                "step ms", "exposed", "samples/s", "MiB", "step ms", "eff.", "hook", "MiB", "step ms", "eff.");
     for (const PlanRow& row : rows) {
-      fmt::print(
-          "{:>6} {:>6} | {:>9.1f} {:>8.1f} {:>9.0f} | {:>5.3g} {:>9.1f} {:>4.0f}% | {:>5} {:>5.3g} {:>9.1f} "
-          "{:>4.0f}%{}\n",
-          row.shape.hosts, row.shape.ranks(), row.plain.step_s * 1e3, row.plain.exposed_s * 1e3,
-          samples_per_s(row, row.plain.step_s), mebibytes(row.buckets.caps.other_bytes), row.bucketed.step_s * 1e3,
-          100 * efficiency(row.bucketed), hook_name(row.best.compression), mebibytes(row.best.caps.other_bytes),
-          row.with_hook.step_s * 1e3, 100 * efficiency(row.with_hook), row.shape.hosts > kCheckedHosts ? " *" : "");
+      fmt::print(to,
+                 "{:>6} {:>6} | {:>9.1f} {:>8.1f} {:>9.0f} | {:>5.3g} {:>9.1f} {:>4.0f}% | {:>5} {:>5.3g} {:>9.1f} "
+                 "{:>4.0f}%{}\n",
+                 row.shape.hosts, row.shape.ranks(), row.plain.step_s * 1e3, row.plain.exposed_s * 1e3,
+                 samples_per_s(row, row.plain.step_s), mebibytes(row.buckets.caps.other_bytes),
+                 row.bucketed.step_s * 1e3, 100 * efficiency(row.bucketed), hook_name(row.best.compression),
+                 mebibytes(row.best.caps.other_bytes), row.with_hook.step_s * 1e3, 100 * efficiency(row.with_hook),
+                 row.shape.hosts > kCheckedHosts ? " *" : "");
     }
     std::vector<ClusterShape> shapes;
     for (const PlanRow& row : rows) shapes.push_back(row.shape);
-    fmt::print("\n{}", table_of_stages(stages(), shapes));
-    fmt::print("\nexposed: what communication adds to the step. eff.: samples per second of a rank, of one host's.\n");
-    fmt::print("* {}\n", extrapolation());
+    fmt::print(to, "\n{}", table_of_stages(stages(), shapes));
+    fmt::print(to,
+               "\nexposed: what communication adds to the step. eff.: samples per second of a rank, of one host's.\n");
+    fmt::print(to, "* {}\n", extrapolation());
   }
 
   std::string chart(const std::vector<PlanRow>& rows) const {

@@ -1,8 +1,5 @@
 #include "tools/lockstep/predict/answers.h"
 
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <filesystem>
 
 #include "lockstep/base/error.h"
@@ -48,7 +45,7 @@ Fields fields_of(const OrderedJson& answer) {
 
 }  // namespace
 
-Answers::Answers(const PredictFlags& flags) : json_(flags.json) {
+Answers::Answers(const PredictFlags& flags, std::ostream& out) : json_(flags.json), out_(out) {
   if (flags.output_file.empty()) return;
   const std::string ending = std::filesystem::path(flags.output_file).extension().string();
   if (ending == ".csv") delimiter_ = ',';
@@ -66,7 +63,7 @@ Answers::Answers(const PredictFlags& flags) : json_(flags.json) {
 
 void Answers::add(const OrderedJson& answer, const std::string& line) {
   if (!file_) {
-    fmt::print("{}", json_ ? json_line(answer) : line + "\n");
+    out_ << (json_ ? json_line(answer) : line + "\n");
   } else if (delimiter_ == 0) {
     file_->write(json_line(answer));
   } else {
@@ -91,7 +88,7 @@ void Answers::add_row(const OrderedJson& answer) {
 }
 
 void Answers::flush() const {
-  if (!file_) std::fflush(stdout);
+  if (!file_) out_.flush();
 }
 
 void Answers::finish() {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 
 namespace lockstep {
 
-/// Takes the answers one after the other: on standard output, as lines for people or as JSON; or in the file of
+/// Takes the answers one after the other: on a stream, as lines for people or as JSON; or in the file of
 /// --output-file, which appears when it is complete, as CSV or as JSON Lines.
 ///
 /// A table has a column for each field of the first answer. The scores of labels have a column each ("scores.LABEL"),
@@ -20,8 +21,9 @@ class Answers {
  public:
   using OrderedJson = nlohmann::ordered_json;
 
+  /// @param out  outlives this object
   /// @throws UsageError  if the file's name has no ending that is known, or --json asks for something else
-  explicit Answers(const PredictFlags& flags);
+  Answers(const PredictFlags& flags, std::ostream& out);
 
   /// @param line  what people read
   void add(const OrderedJson& answer, const std::string& line);
@@ -34,8 +36,9 @@ class Answers {
   void add_row(const OrderedJson& answer);
 
   const bool json_;
+  std::ostream& out_;
   char delimiter_ = 0;                // of a table; 0: JSON Lines
-  std::unique_ptr<AtomicFile> file_;  // null: standard output
+  std::unique_ptr<AtomicFile> file_;  // null: the stream
   std::vector<std::string> columns_;  // of a table, once it has a row
 };
 

@@ -35,24 +35,27 @@ class Evaluate : public Subcommand {
                    "--validation-file corpus.txt"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const TrainingArguments args = training_.arguments();
-    evaluate(args);
+    evaluate(args, streams);
     if (is_initialized()) destroy_process_group();
     return 0;
   }
 
  private:
-  void evaluate(const TrainingArguments& args) const {
+  void evaluate(const TrainingArguments& args, const CommandStreams& streams) const {
     const TrainingTask task = make_training_task(task_, args);
     // An epoch that no training has: a model does better at words that were masked when it learned the text.
     if (task.set_epoch) task.set_epoch(-1);
-    TrainerOptions options = trainer_options(task, args);
+    TrainerOptions options = trainer_options(task, args, streams);
+    const PrintLine print = options.print;
     options.eval_dataset = task.eval;
     options.print_logs = false;
-    if (shows_bar(args)) options.callbacks.push_back(std::make_shared<ProgressCallback>(PrintLine()));
+    if (shows_bar(args, streams)) {
+      options.callbacks.push_back(std::make_shared<ProgressCallback>(PrintLine(), bars_on(streams)));
+    }
     Trainer trainer(options);
-    print_notes(task, trainer);
+    print_notes(task, trainer, print);
     Logs metrics = trainer.evaluate();
     metrics.pop_back();  // the epoch, which an evaluation does not have
     trainer.log_metrics("eval", metrics);

@@ -54,7 +54,7 @@ class Predict : public Subcommand {
                    "lockstep predict --model kdd --file KDDTest+.txt"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const torch::NoGradGuard no_grad;
     const std::string task = flags_.task.empty() ? task_of_folder(flags_.model) : flags_.task;
     const bool is_of_texts =
@@ -62,11 +62,11 @@ class Predict : public Subcommand {
     if (!flags_.text_columns.empty() && !is_of_texts) {
       throw UsageError("--text-column, and the model is for " + task, "command line", "leave the flag out");
     }
-    if (task == "text-classification") predict_labels_of_texts(flags_);
-    if (task == "sentence-embedding") predict_vectors_of_texts(flags_);
-    if (task == "language-modeling") predict_language(flags_);
-    if (task == "image-classification") predict_labels_of_images(flags_);
-    if (task == "tabular-classification") predict_labels_of_rows(flags_);
+    if (task == "text-classification") predict_labels_of_texts(flags_, streams);
+    if (task == "sentence-embedding") predict_vectors_of_texts(flags_, streams);
+    if (task == "language-modeling") predict_language(flags_, streams);
+    if (task == "image-classification") predict_labels_of_images(flags_, streams);
+    if (task == "tabular-classification") predict_labels_of_rows(flags_, streams);
     return 0;
   }
 

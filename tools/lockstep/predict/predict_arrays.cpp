@@ -34,9 +34,9 @@ void answer_numbered(std::int64_t number, const at::Tensor& scores, const std::v
 }
 
 void predict_in_batches(Model& model, const char* input, std::int64_t count, const ReadSamples& read,
-                        const std::vector<std::string>& labels, const PredictFlags& flags) {
+                        const std::vector<std::string>& labels, const PredictFlags& flags, std::ostream& out) {
   model.eval();
-  Answers answers(flags);
+  Answers answers(flags, out);
   if (count == 0) log_warning("{}: there is nothing to predict", flags.file);
   for (std::int64_t begin = 0; begin < count; begin += flags.batch_size) {
     const std::int64_t end = std::min(begin + flags.batch_size, count);
@@ -63,14 +63,14 @@ void need_file(const PredictFlags& flags, const char* what) {
 
 }  // namespace
 
-void predict_labels_of_images(const PredictFlags& flags) {
+void predict_labels_of_images(const PredictFlags& flags, const CommandStreams& streams) {
   need_file(flags, "an IDX file of images or a folder with test images");
   const ArrayModel loaded = load_array_model(flags.model);
   if (!std::filesystem::is_directory(flags.file)) {
     const at::Tensor images = read_images(flags.file);
     predict_in_batches(
         *loaded.model, "images", images.size(0), [&](auto begin, auto end) { return images.slice(0, begin, end); },
-        loaded.labels, flags);
+        loaded.labels, flags, streams.out);
     return;
   }
   const auto dataset = mnist(flags.file, Split::Test, /*num_classes=*/0);  // labels are ignored
@@ -81,16 +81,16 @@ void predict_labels_of_images(const PredictFlags& flags) {
         std::iota(indices.begin(), indices.end(), begin);
         return dataset->get_batch(indices).at("images");
       },
-      loaded.labels, flags);
+      loaded.labels, flags, streams.out);
 }
 
-void predict_labels_of_rows(const PredictFlags& flags) {
+void predict_labels_of_rows(const PredictFlags& flags, const CommandStreams& streams) {
   need_file(flags, "a table");
   const ArrayModel loaded = load_array_model(flags.model);
   const at::Tensor features = TableEncoding::of_folder(flags.model).read_features(flags.file);
   predict_in_batches(
       *loaded.model, "features", features.size(0), [&](auto begin, auto end) { return features.slice(0, begin, end); },
-      loaded.labels, flags);
+      loaded.labels, flags, streams.out);
 }
 
 }  // namespace lockstep

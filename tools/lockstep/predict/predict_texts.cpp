@@ -2,6 +2,7 @@
 #include <ATen/ops/multinomial.h>
 #include <ATen/ops/softmax.h>
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 #include <torch/utils.h>
 
@@ -35,7 +36,7 @@ struct TextPredictor {
   std::int64_t longest;
 };
 
-TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
+TextPredictor load_predictor(const PredictFlags& flags, TextTask task, std::ostream& notes) {
   Tokenizer tokenizer = tokenizer_of_folders(flags.tokenizer, flags.model);
   LoadOptions options;
   options.tokenizer_size = tokenizer.vocab_size();
@@ -43,7 +44,7 @@ TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
   require_whole_model(loaded.report, flags.model);
   loaded.model->eval();
   const TextLength length = text_length_of_saved(flags.max_length, tokenizer, max_positions_of(*loaded.model));
-  fmt::print(stderr, "{}\n", length.line());  // standard output holds the answers alone
+  fmt::print(notes, "{}\n", length.line());  // standard output holds the answers alone
   return {loaded.model, tokenizer, length.tokens};
 }
 
@@ -164,12 +165,12 @@ void require_like_first(const PredictedText& first, const PredictedText& text) {
 
 }  // namespace
 
-void predict_labels_of_texts(const PredictFlags& flags) {
-  const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
+void predict_labels_of_texts(const PredictFlags& flags, const CommandStreams& streams) {
+  const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification, streams.err);
   const std::vector<std::string> labels = labels_of(*predictor.model);
-  Answers answers(flags);
+  Answers answers(flags, streams.out);
   std::optional<PredictedText> first;
-  read_texts(flags, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
+  read_texts(flags, streams, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     if (!first) first = texts.front();
     for (const PredictedText& text : texts) require_like_first(*first, text);
     const at::Tensor scores = scores_of(texts, predictor);
@@ -181,16 +182,17 @@ void predict_labels_of_texts(const PredictFlags& flags) {
   answers.finish();
 }
 
-void predict_language(const PredictFlags& flags) {
+void predict_language(const PredictFlags& flags, const CommandStreams& streams) {
   const bool fills = ConfigFile(flags.model).text({"model_type"}, "") != "gpt2";  // all others predict masked words
-  const TextPredictor predictor =
-      load_predictor(flags, fills ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
+  const TextTask task = fills ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
+  const TextPredictor predictor = load_predictor(flags, task, streams.err);
   if (!fills) require_new_tokens_fit(flags, predictor);
   torch::manual_seed(flags.seed);
-  Answers answers(flags);
+  Answers answers(flags, streams.out);
   // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
   const bool begins_anew = !fills && predictor.tokenizer.eos_id();
-  read_texts(flags, begins_anew ? BlankTexts::Keep : BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
+  const BlankTexts blank_texts = begins_anew ? BlankTexts::Keep : BlankTexts::Skip;
+  read_texts(flags, streams, blank_texts, [&](const std::vector<PredictedText>& texts) {
     for (const PredictedText& text : texts) {
       fills ? fill_masks(text, predictor, flags, answers) : continue_text(text.shown(), predictor, flags, answers);
     }

@@ -1,5 +1,6 @@
 // `lockstep predict` for sentence embeddings: the vector of each text.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -59,15 +60,15 @@ void answer_vector(const std::string& text, const at::Tensor& vector, Answers& a
 
 }  // namespace
 
-void predict_vectors_of_texts(const PredictFlags& flags) {
+void predict_vectors_of_texts(const PredictFlags& flags, const CommandStreams& streams) {
   const Tokenizer tokenizer = tokenizer_of_folders(flags.tokenizer, flags.model);
   const auto encoder = load_encoder(flags, tokenizer);
   const std::int64_t positions = encoder->max_positions();
   const TextLength length = text_length_of_sentences(flags.max_length, encoder->layout().max_seq_length, positions)
                                 .value_or(text_length_of_saved(flags.max_length, tokenizer, positions));
-  fmt::print(stderr, "{}\n", length.line());  // standard output holds the answers alone
-  Answers answers(flags);
-  read_texts(flags, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
+  fmt::print(streams.err, "{}\n", length.line());  // standard output holds the answers alone
+  Answers answers(flags, streams.out);
+  read_texts(flags, streams, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     const at::Tensor vectors = vectors_of(texts, *encoder, tokenizer, length.tokens);
     for (std::size_t i = 0; i < texts.size(); ++i) {
       answer_vector(texts[i].text, vectors[static_cast<std::int64_t>(i)], answers);

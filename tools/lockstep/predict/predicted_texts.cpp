@@ -1,7 +1,6 @@
 // The texts that `lockstep predict` answers: lines of a file or of standard input, or the rows of a table.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
+#include <istream>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -136,7 +135,8 @@ void read_rows_of_table(const PredictFlags& flags, BlankTexts blank_texts, const
   batches.finish("row");
 }
 
-void read_lines(const PredictFlags& flags, BlankTexts blank_texts, const AnswerTexts& answer) {
+void read_lines(const PredictFlags& flags, const CommandStreams& streams, BlankTexts blank_texts,
+                const AnswerTexts& answer) {
   std::ifstream opened;
   if (!flags.file.empty()) {
     opened.open(flags.file);
@@ -144,10 +144,10 @@ void read_lines(const PredictFlags& flags, BlankTexts blank_texts, const AnswerT
     if (!opened) throw Error("cannot open the file: " + errno_text(errno), where, "name a file of texts");
     if (std::filesystem::is_directory(flags.file)) throw Error("it is a folder", where, "name a file of texts");
   }
-  std::istream& in = flags.file.empty() ? std::cin : opened;
+  std::istream& in = flags.file.empty() ? streams.in : opened;
   const std::string source = flags.file.empty() ? "standard input" : flags.file;
   // A person who types waits for an answer to each line.
-  const bool is_typed = flags.file.empty() && ::isatty(STDIN_FILENO) == 1;
+  const bool is_typed = flags.file.empty() && streams.in_is_terminal;
   Batches batches(flags, blank_texts, answer, is_typed ? 1 : flags.batch_size);
   std::int64_t number = 0;
   for (std::string line; std::getline(in, line);) {
@@ -165,11 +165,12 @@ void read_lines(const PredictFlags& flags, BlankTexts blank_texts, const AnswerT
 
 }  // namespace
 
-void read_texts(const PredictFlags& flags, BlankTexts blank_texts, const AnswerTexts& answer) {
+void read_texts(const PredictFlags& flags, const CommandStreams& streams, BlankTexts blank_texts,
+                const AnswerTexts& answer) {
   if (is_table(flags)) {
     read_rows_of_table(flags, blank_texts, answer);
   } else {
-    read_lines(flags, blank_texts, answer);
+    read_lines(flags, streams, blank_texts, answer);
   }
 }
 

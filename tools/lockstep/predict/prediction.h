@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/lockstep/command_streams.h"
+
 namespace lockstep {
 
 /// A text to predict for, or a pair of texts.
@@ -39,21 +41,22 @@ struct PredictFlags {
 enum class BlankTexts { Skip, Keep };
 using AnswerTexts = std::function<void(const std::vector<PredictedText>&)>;
 
-/// Calls `answer` with the rows of the table that --file names, or with its lines, or those of standard input: a batch
-/// at a time, or one at a time if a person types them. A tab in a line parts a pair.
+/// Calls `answer` with the rows of the table that --file names, or with its lines, or those of `streams.in`: a batch at
+/// a time, or one at a time if a person types them. A tab in a line parts a pair.
 /// @throws Error  if the file cannot be read; with the line's number, for invalid UTF-8 or a NUL
 /// @throws UsageError  if it is a table, and no flag or usual name says which column holds the text
-void read_texts(const PredictFlags& flags, BlankTexts blank_texts, const AnswerTexts& answer);
+void read_texts(const PredictFlags& flags, const CommandStreams& streams, BlankTexts blank_texts,
+                const AnswerTexts& answer);
 
 /// Labels of texts, or of pairs with a tab between.
-void predict_labels_of_texts(const PredictFlags& flags);
+void predict_labels_of_texts(const PredictFlags& flags, const CommandStreams& streams);
 /// The vector of each text.
-void predict_vectors_of_texts(const PredictFlags& flags);
+void predict_vectors_of_texts(const PredictFlags& flags, const CommandStreams& streams);
 /// GPT-2: continues texts. BERT: names the words for each [MASK].
-void predict_language(const PredictFlags& flags);
+void predict_language(const PredictFlags& flags, const CommandStreams& streams);
 /// Labels of the images of an IDX file, or of a folder's test images.
-void predict_labels_of_images(const PredictFlags& flags);
+void predict_labels_of_images(const PredictFlags& flags, const CommandStreams& streams);
 /// Labels of the rows of a table.
-void predict_labels_of_rows(const PredictFlags& flags);
+void predict_labels_of_rows(const PredictFlags& flags, const CommandStreams& streams);
 
 }  // namespace lockstep

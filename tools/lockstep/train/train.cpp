@@ -47,19 +47,20 @@ class Train : public Subcommand {
               "KDDTrain+.txt"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     const TrainingArguments args = training_.arguments();
-    const int code = run_with(args);
+    const int code = run_with(args, streams);
     if (is_initialized()) destroy_process_group();
     return code;
   }
 
  private:
-  int run_with(const TrainingArguments& args) const {
+  int run_with(const TrainingArguments& args, const CommandStreams& streams) const {
     check_number_of_ranks(args);  // before the data is read
     torch::manual_seed(static_cast<std::uint64_t>(args.seed));
     TrainingTask task = make_training_task(task_, args);
-    TrainerOptions options = trainer_options(task, args);
+    TrainerOptions options = trainer_options(task, args, streams);
+    const PrintLine print = options.print;
     options.train_dataset = task.train;
     options.eval_dataset = task.eval;
     options.lengths = task.lengths;
@@ -70,8 +71,8 @@ class Train : public Subcommand {
       return std::find(args.report_to.begin(), args.report_to.end(), name) != args.report_to.end();
     };
     if (reports("tensorboard") || reports("all")) options.callbacks.push_back(std::make_shared<TensorBoardCallback>());
-    options.callbacks.push_back(outlook_callback(args));
-    options.callbacks.push_back(log_callback(args));
+    options.callbacks.push_back(outlook_callback(args, streams));
+    options.callbacks.push_back(log_callback(args, streams));
 
     if (!trace_file_.empty() && args.survive_lost_ranks) {
       throw UsageError("--trace with --survive-lost-ranks", "lockstep train",
@@ -80,24 +81,23 @@ class Train : public Subcommand {
     Trainer trainer(options);
     std::unique_ptr<Trace> trace;
     if (!trace_file_.empty()) trace = std::make_unique<Trace>(trace_options(trace_file_, trace_steps_));
-    print_notes(task, trainer);
+    print_notes(task, trainer, print);
     if (trainer.is_world_process_zero()) create_folders(args.output_dir);
     TrainOutput output = trainer.train();
     if (trace) {
-      if (const std::string summary = trace->finish(); !summary.empty()) print_line(summary);
+      if (const std::string summary = trace->finish(); !summary.empty()) print(summary);
     }
     if (output.stopped_by_signal != 0) {
       if (trainer.is_world_process_zero()) {
-        print_line(fmt::format("Stopped by signal {} after step {}. Go on with --resume-from-checkpoint true.",
-                               output.stopped_by_signal, output.global_step));
+        print(fmt::format("Stopped by signal {} after step {}. Go on with --resume-from-checkpoint true.",
+                          output.stopped_by_signal, output.global_step));
       }
       return 128 + output.stopped_by_signal;
     }
     const bool has_trained = output.already_complete.empty();
     if (!has_trained && !ends_an_interrupted_run(trainer, output.already_complete)) {
       if (trainer.is_world_process_zero()) {
-        print_line(args.output_dir + " stays as it is; " + output.already_complete +
-                   " is the folder of a model itself.");
+        print(args.output_dir + " stays as it is; " + output.already_complete + " is the folder of a model itself.");
       }
       return 0;
     }
@@ -112,7 +112,7 @@ class Train : public Subcommand {
       trainer.save_metrics("eval", metrics);
     }
     trainer.save_state();
-    if (trainer.is_world_process_zero()) print_line("Model saved in " + args.output_dir + ".");
+    if (trainer.is_world_process_zero()) print("Model saved in " + args.output_dir + ".");
     return 0;
   }
 

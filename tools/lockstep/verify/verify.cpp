@@ -1,5 +1,6 @@
 // `lockstep verify`: shows on your own model and data that N ranks compute what one process does.
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <cmath>
 #include <filesystem>
@@ -57,7 +58,7 @@ class VerifyRanks : public Subcommand {
                         "--tokenizer data/reviews-vocab --batch 16"});
   }
 
-  int run() override {
+  int run(const CommandStreams& streams) override {
     if (flags_.batch < flags_.options.ranks) {
       throw Error(fmt::format("{} samples cannot be cut into {} shards", flags_.batch, flags_.options.ranks),
                   "--batch and --ranks", "give at least one sample per rank");
@@ -68,12 +69,12 @@ class VerifyRanks : public Subcommand {
     flags_.is_double = dtype_ == "double";
     const bool is_script = std::filesystem::is_regular_file(flags_.model);
     const Verification result = is_script ? verify_script(flags_) : verify_model(flags_);
-    json_ ? print_json(result) : print_table(result);
+    json_ ? print_json(result, streams.out) : print_table(result, streams.out);
     return result.is_equal() ? 0 : 1;
   }
 
  private:
-  void print_json(const Verification& result) const {
+  void print_json(const Verification& result, std::ostream& to) const {
     nlohmann::ordered_json out{{"model", flags_.model},
                                {"ranks", flags_.options.ranks},
                                {"batch", flags_.batch},
@@ -85,14 +86,14 @@ class VerifyRanks : public Subcommand {
     for (const VerifiedTensor& each : result.tensors) {
       out["tensors"].push_back({{"name", each.name}, {"gradient", each.gradient}, {"parameter", each.parameter}});
     }
-    fmt::print("{}\n", out.dump(2));
+    fmt::print(to, "{}\n", out.dump(2));
   }
 
-  void print_table(const Verification& result) const {
-    fmt::print("{}: {} ranks against one, {} {} of {} samples, {}\n", flags_.model, flags_.options.ranks, flags_.steps,
-               flags_.steps == 1 ? "step" : "steps", flags_.batch, dtype_);
+  void print_table(const Verification& result, std::ostream& to) const {
+    fmt::print(to, "{}: {} ranks against one, {} {} of {} samples, {}\n", flags_.model, flags_.options.ranks,
+               flags_.steps, flags_.steps == 1 ? "step" : "steps", flags_.batch, dtype_);
     fmt::print(
-        "(in evaluation mode: with dropout or batch statistics a shard is another function than the whole)\n\n{}",
+        to, "(in evaluation mode: with dropout or batch statistics a shard is another function than the whole)\n\n{}",
         result.text());
   }
 

@@ -1,4 +1,4 @@
-#include "tools/lockstep/command_words.h"
+#include "tools/lockstep/words/command_words.h"
 
 #include <fmt/format.h>
 
