@@ -105,21 +105,6 @@ TEST_F(Slurm, AScriptWithoutSrunIsToldSo) {
   EXPECT_TRUE(has(check.out, script + ":3: without srun")) << check.out;
 }
 
-TEST(SlurmCommand, SaysWhyAScriptCannotBeChecked) {
-  const TemporaryFolder folder;
-  write_file_atomically(folder / "empty.sh", "");
-  ASSERT_EQ(::mkfifo(std::string(folder / "fifo").c_str(), 0600), 0);
-  const auto refused = [&](const std::string& path, const std::string& text) {
-    const ProgramEnd end = run_program({kBin + "/lockstep", "slurm", "--check", path}, {}, std::chrono::seconds(20));
-    EXPECT_EQ(end.code, 1) << end.out;
-    EXPECT_TRUE(has(end.err, text)) << end.err;
-  };
-  refused(folder / "none.sh", "No such file or directory");
-  refused(folder / "empty.sh", "it is empty");
-  refused(folder / "", "is a folder");
-  refused(folder / "fifo", "is not a regular file but a pipe, which is empty and has no writer");
-}
-
 TEST(SlurmCommand, ChecksAScriptFromAPipe) {
   const std::string program = kBin + "/lockstep slurm";
   const auto check = [](const std::string& shell) { return run_program({"sh", "-c", shell}); };
@@ -133,21 +118,6 @@ TEST(SlurmCommand, ChecksAScriptFromAPipe) {
   const ProgramEnd large = check("yes '# a comment' | " + program + " --check /dev/stdin");
   EXPECT_EQ(large.code, 1) << large.out;
   EXPECT_TRUE(has(large.err, "the most is 1048576")) << large.err;
-}
-
-TEST(SlurmCommand, RefusesWhatSlurmWouldNotDo) {
-  const auto refused = [](const Words& flags, const std::string& text) {
-    Words words{kBin + "/lockstep", "slurm"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--", "./t"});
-    const ProgramEnd end = run_program(words);
-    EXPECT_EQ(end.code, 2) << end.out;
-    EXPECT_TRUE(has(end.err, text)) << end.err;
-  };
-  refused({"--time", "1"}, "--signal-seconds 120");
-  refused({"--time", ""}, "--time");
-  refused({"--cpus-per-task", "0"}, "--cpus-per-task");
-  refused({"--gpus-per-node", "3", "--ntasks-per-node", "2"}, "--gpus-per-node");
 }
 
 // A warning before the time limit: the training saves, the job is queued again, and continues from there.

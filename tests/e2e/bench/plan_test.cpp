@@ -106,30 +106,5 @@ TEST(Plan, SaysWhatItExtrapolates) {
   EXPECT_TRUE(has(end.out, "* Measured here")) << end.out;
 }
 
-TEST(Plan, RefusesWhatItCannotRead) {
-  const auto refused = [](const Words& flags, const std::string& text) {
-    const ProgramEnd end = plan(flags);
-    EXPECT_EQ(end.code, 2) << end.out;
-    EXPECT_TRUE(has(end.err, text)) << end.err;
-  };
-  refused({"--link", "fast"}, "--link");
-  refused({"--link", "100"}, "--link");
-  refused({"--link", "0mbit"}, "--link");
-  refused({"--link", "1e-9mbit"}, "--link");
-  refused({"--link", "1e300gbit"}, "--link");
-  refused({"--latency", "-1us"}, "--latency");
-  refused({"--latency", "1e300s"}, "--latency");
-  refused({"--threads", "100000"}, "--threads 100000");
-  refused({"--seq", "5"}, "--seq 5");
-  refused({"--plot", "/proc/x.svg"}, "--plot /proc/x.svg");
-  refused({"--hosts", "0"}, "--hosts");
-  const ProgramEnd seq = run_program({kBin + "/lockstep", "plan", "--model", "bert-tiny", "--seq", "100000"});
-  EXPECT_EQ(seq.code, 2);
-  EXPECT_TRUE(has(seq.err, "at most 512 tokens")) << seq.err;
-  const ProgramEnd end = run_program({kBin + "/lockstep", "plan", "--model", "bert-giant"});
-  EXPECT_EQ(end.code, 2);
-  EXPECT_TRUE(has(end.err, "bert-mini")) << end.err;
-}
-
 }  // namespace
 }  // namespace lockstep

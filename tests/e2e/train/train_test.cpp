@@ -154,36 +154,8 @@ TEST(TrainCommand, StopsInOrderWhenOneRankIsAskedToEnd) {
   for (const char* word : {"error", "failed first", "gdb"}) EXPECT_FALSE(says(end.err, word)) << end.err;
 }
 
-TEST(TrainCommand, LearnsALanguageImagesAndTables) {
+TEST(TrainCommand, LearnsImagesOnTwoRanks) {
   const TemporaryFolder folder;
-  const ProgramEnd masked = run_train(1, {kTrainBin + "/lockstep",
-                                          "train",
-                                          "--task",
-                                          "language-modeling",
-                                          "--mlm",
-                                          "--model",
-                                          "bert-tiny",
-                                          "--tokenizer",
-                                          kTrainData + "reviews-vocab",
-                                          "--train-file",
-                                          kTrainData + "reviews.csv",
-                                          "--text-column",
-                                          "review",
-                                          "--max-train-samples",
-                                          "200",
-                                          "--validation-file",
-                                          kTrainData + "reviews-test.csv",
-                                          "--max-eval-samples",
-                                          "50",
-                                          "--block-size",
-                                          "64",
-                                          "--max-steps",
-                                          "5",
-                                          "--output-dir",
-                                          folder / "mlm"});
-  ASSERT_EQ(masked.code, 0) << masked.err;
-  EXPECT_GT(eval_result(folder / "mlm", "eval_perplexity"), 1);
-
   const std::string digits = folder / "digits";
   ASSERT_EQ(
       run_program({kTrainBin + "/lockstep", "data", "digits", "--output", digits, "--train", "600", "--test", "100"})
@@ -195,81 +167,6 @@ TEST(TrainCommand, LearnsALanguageImagesAndTables) {
                     "--num-train-epochs", "2", "--output-dir", folder / "images"});
   ASSERT_EQ(images.code, 0) << images.err;
   EXPECT_GT(eval_result(folder / "images", "eval_accuracy"), 0.5);
-
-  std::ofstream table(folder / "table.csv");
-  table << "height,colour,label\n";
-  for (int i = 0; i < 300; ++i)
-    table << i % 17 << (i % 3 == 0 ? ",red," : ",blue,") << (i % 17 > 8 ? "tall" : "short") << "\n";
-  table.close();
-  const ProgramEnd tables =
-      run_train(1, {kTrainBin + "/lockstep", "train", "--task", "tabular-classification", "--model", "mlp",
-                    "--train-file", folder / "table.csv", "--validation-file", folder / "table.csv", "--learning-rate",
-                    "1e-2", "--num-train-epochs", "10", "--output-dir", folder / "tables"});
-  ASSERT_EQ(tables.code, 0) << tables.err;
-  EXPECT_GT(eval_result(folder / "tables", "eval_accuracy"), 0.9);
-}
-
-// A table sorted by label: its first rows contain only one class.
-TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
-  const TemporaryFolder folder;
-  std::ofstream table(folder / "sorted.csv");
-  table << "height,label\n";
-  for (int i = 0; i < 300; ++i) table << i << (i < 150 ? ",short\n" : ",tall\n");
-  table.close();
-  const ProgramEnd end = run_train(1, {kTrainBin + "/lockstep",
-                                       "train",
-                                       "--task",
-                                       "tabular-classification",
-                                       "--model",
-                                       "mlp",
-                                       "--train-file",
-                                       folder / "sorted.csv",
-                                       "--validation-file",
-                                       folder / "sorted.csv",
-                                       "--max-train-samples",
-                                       "100",
-                                       "--max-eval-samples",
-                                       "100",
-                                       "--learning-rate",
-                                       "1e-2",
-                                       "--num-train-epochs",
-                                       "10",
-                                       "--output-dir",
-                                       folder / "model"});
-  ASSERT_EQ(end.code, 0) << end.err;
-  // Trained on only one class, it would be right for half of the rows. Evaluated on only one class, it could reach 1 by
-  // chance.
-  EXPECT_GT(eval_result(folder / "model", "eval_accuracy"), 0.8);
-  const ProgramEnd all =
-      run_program({kTrainBin + "/lockstep", "evaluate", "--task", "tabular-classification", "--model", folder / "model",
-                   "--validation-file", folder / "sorted.csv", "--output-dir", folder / "evaluated", "--save"});
-  ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_GT(eval_result(folder / "evaluated", "eval_accuracy"), 0.8);
-}
-
-TEST(TrainCommand, RefusesWithFlagFileAndFix) {
-  const auto refusal = [](const TrainWords& more) {
-    const ProgramEnd end = run_train(1, review_training("/nonexistent", more));
-    EXPECT_TRUE(end.code == 1 || end.code == 2) << end.code << end.err;
-    EXPECT_TRUE(says(end.err, "fix: ")) << end.err;
-    return end.err;
-  };
-  EXPECT_TRUE(says(refusal({"--label-column", "divison"}), "divison"));
-  EXPECT_TRUE(says(refusal({"--eval-strategy", "epochs"}), "did you mean 'epoch'"));
-  EXPECT_TRUE(says(refusal({"--learning-rte", "1"}), "did you mean '--learning-rate'?"));
-  EXPECT_TRUE(says(refusal({"--auto-find-batch-size"}), "Hugging Face"));
-  EXPECT_TRUE(says(refusal({"--bf16", "--fp16"}), "bf16 and fp16 both"));
-  EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
-}
-
-// It must never silently run one rank if several were intended.
-TEST(TrainCommand, RefusesAWorldWithoutARank) {
-  const TemporaryFolder folder;
-  TrainWords words{"env", "WORLD_SIZE=2"};
-  for (const std::string& word : review_training(folder / "out", {})) words.push_back(word);
-  const ProgramEnd end = run_program(words);
-  EXPECT_EQ(end.code, 1) << end.out;
-  EXPECT_TRUE(says(end.err, "RANK")) << end.err;
 }
 
 TEST(TrainerExamplesLong, ReviewsOnTwoRanks) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "tests/e2e/train/bad_input.h"
+#include "tests/commands/run_command.h"
 #include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
@@ -32,8 +32,12 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
   double eval_mse = 0;
   for (const char* name : {"rows.csv", "rows.jsonl"}) {
     const std::string file = folder / name, out = folder / (std::string("out-") + name);
-    const ProgramEnd end = run_bad(on_two_ranks(
-        text_classification(file, out, {"--validation-file", file, "--max-steps", "4", "--save-strategy", "no"})));
+    // On two ranks, and on one.
+    const CommandWords words =
+        text_classification(file, out, {"--validation-file", file, "--max-steps", "4", "--save-strategy", "no"});
+    const ProgramEnd end = name == std::string("rows.csv")
+                               ? run_program(on_two_ranks(words), {}, std::chrono::seconds(300))
+                               : run_command(without_program(words));
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
     EXPECT_EQ(config.at("problem_type"), "regression");
@@ -44,8 +48,8 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
     EXPECT_LE(std::abs(eval_result(out, "eval_spearmanr")), 1 + 1e-9);
   }
   // The values that predict prints are those that the evaluation compared.
-  const ProgramEnd predicted = run_bad(
-      {kBadInputBin, "predict", "--json", "--model", folder / "out-rows.jsonl", "--file", folder / "rows.jsonl"});
+  const ProgramEnd predicted =
+      run_command({"predict", "--json", "--model", folder / "out-rows.jsonl", "--file", folder / "rows.jsonl"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   std::istringstream answers(predicted.out);
   double squares = 0;
@@ -57,12 +61,12 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
   ASSERT_EQ(count, 4 * rows.size());
   EXPECT_NEAR(squares / static_cast<double>(count), eval_mse, 1e-4 * eval_mse);
 
-  const ProgramEnd words =
-      run_bad({kBadInputBin, "evaluate", "--task", "text-classification", "--model", folder / "out-rows.csv",
-               "--validation-file", kBadInputData + "reviews-test.csv", "--text-column", "review", "--label-column",
-               "division", "--output-dir", folder / "evaluated"});
-  EXPECT_EQ(words.code, 2) << words.out;
-  EXPECT_TRUE(tells(words.err, "is not a number, and the model learns numbers")) << words.err;
+  const ProgramEnd classes =
+      run_command({"evaluate", "--task", "text-classification", "--model", folder / "out-rows.csv", "--validation-file",
+                   kShipped + "reviews-test.csv", "--text-column", "review", "--label-column", "division",
+                   "--output-dir", folder / "evaluated"});
+  EXPECT_EQ(classes.code, 2) << classes.out;
+  EXPECT_TRUE(says(classes.err, "is not a number, and the model learns numbers")) << classes.err;
 }
 
 // A model of several labels a text is not trained on one label a row.
@@ -70,9 +74,10 @@ TEST(TrainNumbers, AModelOfSeveralLabelsRefusesClasses) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "config.json",
                         R"({"model_type": "bert", "problem_type": "multi_label_classification"})");
-  const ProgramEnd end = run_bad(review_classification(folder / "out", {"--model", folder.path()}));
+  const ProgramEnd end =
+      run_command(without_program(review_classification(folder / "out", {"--model", folder.path()})));
   EXPECT_EQ(end.code, 2) << end.out;
-  EXPECT_TRUE(tells(end.err, "several labels")) << end.err;
+  EXPECT_TRUE(says(end.err, "several labels")) << end.err;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "tests/e2e/train/bad_input.h"
+#include "tests/commands/run_command.h"
 #include "tests/e2e/train/eval_results.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_size.h"
@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 // The entailed pairs of a shipped file, as anchors and positives.
 std::string entailed_pairs(const std::string& file, std::size_t most) {
-  std::istringstream lines(read_file(kBadInputData + file));
+  std::istringstream lines(read_file(kShipped + file));
   const std::string ending = ",entailment";
   std::string pairs = "anchor,positive\n";
   std::size_t count = 0;
@@ -31,41 +31,45 @@ std::string entailed_pairs(const std::string& file, std::size_t most) {
   return pairs;
 }
 
-std::vector<std::string> embedding_training(const TemporaryFolder& folder, int ranks, const std::string& out) {
-  std::vector<std::string> words;
-  if (ranks > 1) words = {kBadInputBin, "run", "--nproc-per-node", std::to_string(ranks)};
-  const std::vector<std::string> training{kBadInputBin,
-                                          "train",
-                                          "--task",
-                                          "sentence-embedding",
-                                          "--model",
-                                          folder / "start",
-                                          "--train-file",
-                                          folder / "pairs.csv",
-                                          "--validation-file",
-                                          folder / "pairs-test.csv",
-                                          "--max-length",
-                                          "32",
-                                          "--per-device-train-batch-size",
-                                          std::to_string(24 / ranks),
-                                          "--learning-rate",
-                                          "1e-3",
-                                          "--num-train-epochs",
-                                          "2",
-                                          "--save-strategy",
-                                          "no",
-                                          "--output-dir",
-                                          out};
-  words.insert(words.end(), training.begin(), training.end());
-  return words;
+CommandWords embedding_training(const TemporaryFolder& folder, int ranks, const std::string& out) {
+  return {"train",
+          "--task",
+          "sentence-embedding",
+          "--model",
+          folder / "start",
+          "--train-file",
+          folder / "pairs.csv",
+          "--validation-file",
+          folder / "pairs-test.csv",
+          "--max-length",
+          "32",
+          "--per-device-train-batch-size",
+          std::to_string(24 / ranks),
+          "--learning-rate",
+          "1e-3",
+          "--num-train-epochs",
+          "2",
+          "--save-strategy",
+          "no",
+          "--output-dir",
+          out};
+}
+
+// One rank in this process, several as the processes of a job.
+ProgramEnd on_ranks(int ranks, const CommandWords& words) {
+  if (ranks == 1) return run_command(words);
+  const std::string lockstep = LOCKSTEP_BIN_DIR "/lockstep";
+  CommandWords job{lockstep, "run", "--nproc-per-node", std::to_string(ranks), lockstep};
+  job.insert(job.end(), words.begin(), words.end());
+  return run_program(job, {}, std::chrono::seconds(300));
 }
 
 // A model without dropout, whose trainings differ by rounding alone.
 void make_start(const TemporaryFolder& folder) {
   const ProgramEnd made =
-      run_bad({kBadInputBin, "train", "--task", "sentence-embedding", "--model", "bert-tiny", "--tokenizer",
-               kBadInputData + "reviews-vocab", "--train-file", folder / "pairs.csv", "--max-steps", "1",
-               "--learning-rate", "0", "--save-strategy", "no", "--output-dir", folder / "start"});
+      run_command({"train", "--task", "sentence-embedding", "--model", "bert-tiny", "--tokenizer",
+                   kShipped + "reviews-vocab", "--train-file", folder / "pairs.csv", "--max-steps", "1",
+                   "--learning-rate", "0", "--save-strategy", "no", "--output-dir", folder / "start"});
   ASSERT_EQ(made.code, 0) << made.out << made.err;
   auto config = Json::parse(read_file(folder / "start/config.json"));
   config["hidden_dropout_prob"] = 0;
@@ -81,7 +85,7 @@ TEST(SentenceEmbedding, IsTrainedAlikeOnAnyNumberOfRanks) {
   double loss = 0, found = 0;
   for (int ranks = 1; ranks <= test_size(2, 3); ++ranks) {
     const std::string out = folder / ("out-" + std::to_string(ranks));
-    const ProgramEnd end = run_bad(embedding_training(folder, ranks, out));
+    const ProgramEnd end = on_ranks(ranks, embedding_training(folder, ranks, out));
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     if (ranks == 1) {
       loss = eval_result(out, "eval_loss");
@@ -93,14 +97,13 @@ TEST(SentenceEmbedding, IsTrainedAlikeOnAnyNumberOfRanks) {
   }
   // What evaluate computes of the saved folder is what the training said, on any number of ranks.
   const ProgramEnd evaluated =
-      run_bad({kBadInputBin, "run", "--nproc-per-node", "2", kBadInputBin, "evaluate", "--save", "--task",
-               "sentence-embedding", "--model", folder / "out-1", "--validation-file", folder / "pairs-test.csv",
-               "--output-dir", folder / "evaluated"});
+      on_ranks(2, {"evaluate", "--save", "--task", "sentence-embedding", "--model", folder / "out-1",
+                   "--validation-file", folder / "pairs-test.csv", "--output-dir", folder / "evaluated"});
   ASSERT_EQ(evaluated.code, 0) << evaluated.out << evaluated.err;
   EXPECT_NEAR(eval_result(folder / "evaluated", "eval_loss"), loss, 1e-5 * loss);
 
-  const ProgramEnd predicted = run_bad({kBadInputBin, "predict", "--json", "--model", folder / "out-1", "--file",
-                                        folder / "pairs-test.csv", "--text-column", "positive"});
+  const ProgramEnd predicted = run_command({"predict", "--json", "--model", folder / "out-1", "--file",
+                                            folder / "pairs-test.csv", "--text-column", "positive"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   std::istringstream answers(predicted.out);
   std::size_t count = 0;
@@ -119,10 +122,10 @@ TEST(SentenceEmbedding, IsResumedFromACheckpoint) {
   write_file_atomically(folder / "pairs-test.csv", entailed_pairs("pairs-test.csv", 60));
   make_start(folder);
   const auto train = [&](const std::string& out, const std::vector<std::string>& flags) {
-    std::vector<std::string> words = embedding_training(folder, 2, out);
+    CommandWords words = embedding_training(folder, 1, out);
     words.insert(words.end(), {"--save-strategy", "steps", "--save-steps", "2"});
     words.insert(words.end(), flags.begin(), flags.end());
-    const ProgramEnd end = run_bad(words);
+    const ProgramEnd end = run_command(words);
     ASSERT_EQ(end.code, 0) << end.out << end.err;
   };
   train(folder / "whole", {});
@@ -131,15 +134,15 @@ TEST(SentenceEmbedding, IsResumedFromACheckpoint) {
   // To rounding: each weight is used once for each text, and a process adds up its first gradients in another order.
   const double loss = eval_result(folder / "whole", "eval_loss");
   EXPECT_NEAR(eval_result(folder / "parts", "eval_loss"), loss, 1e-5 * loss);
-  const ProgramEnd predicted = run_bad({kBadInputBin, "predict", "--model", folder / "whole/checkpoint-4", "--file",
-                                        folder / "pairs-test.csv", "--text-column", "positive"});
+  const ProgramEnd predicted = run_command({"predict", "--model", folder / "whole/checkpoint-4", "--file",
+                                            folder / "pairs-test.csv", "--text-column", "positive"});
   EXPECT_EQ(predicted.code, 0) << predicted.err;
-  const std::vector<std::string> of_pairs{
-      kBadInputBin,    "predict", "--model", folder / "whole/checkpoint-4", "--file", folder / "pairs-test.csv",
-      "--text-column", "anchor",  "positive"};
-  EXPECT_TRUE(tells(run_bad(of_pairs).err, "a pair of texts, and a vector is of one text"));
-  const ProgramEnd verified = run_bad({kBadInputBin, "verify", "--model", folder / "whole/checkpoint-4"});
-  EXPECT_TRUE(tells(verified.err, "has no loss of its own to verify")) << verified.err;
+  const CommandWords of_pairs{
+      "predict", "--model", folder / "whole/checkpoint-4", "--file", folder / "pairs-test.csv", "--text-column",
+      "anchor",  "positive"};
+  EXPECT_TRUE(says(run_command(of_pairs).err, "a pair of texts, and a vector is of one text"));
+  const ProgramEnd verified = run_command({"verify", "--model", folder / "whole/checkpoint-4"});
+  EXPECT_TRUE(says(verified.err, "has no loss of its own to verify")) << verified.err;
 }
 
 TEST(SentenceEmbedding, LearnsScoresOfPairs) {
@@ -149,30 +152,27 @@ TEST(SentenceEmbedding, LearnsScoresOfPairs) {
     csv += "good food,fine food,0.9\ngood food,late train,0.1\ncold fish,late train,0.2\nfair price,good price,1\n";
   }
   write_file_atomically(folder / "scores.csv", csv);
-  const ProgramEnd end = run_bad({kBadInputBin,
-                                  "run",
-                                  "--nproc-per-node",
-                                  "2",
-                                  kBadInputBin,
-                                  "train",
-                                  "--task",
-                                  "sentence-embedding",
-                                  "--model",
-                                  "bert-tiny",
-                                  "--tokenizer",
-                                  kBadInputData + "reviews-vocab",
-                                  "--train-file",
-                                  folder / "scores.csv",
-                                  "--validation-file",
-                                  folder / "scores.csv",
-                                  "--max-steps",
-                                  "30",
-                                  "--learning-rate",
-                                  "1e-3",
-                                  "--save-strategy",
-                                  "no",
-                                  "--output-dir",
-                                  folder / "out"});
+  const ProgramEnd end = run_command({"train",
+                                      "--task",
+                                      "sentence-embedding",
+                                      "--model",
+                                      "bert-tiny",
+                                      "--tokenizer",
+                                      kShipped + "reviews-vocab",
+                                      "--train-file",
+                                      folder / "scores.csv",
+                                      "--validation-file",
+                                      folder / "scores.csv",
+                                      "--per-device-train-batch-size",
+                                      "16",
+                                      "--max-steps",
+                                      "30",
+                                      "--learning-rate",
+                                      "1e-3",
+                                      "--save-strategy",
+                                      "no",
+                                      "--output-dir",
+                                      folder / "out"});
   ASSERT_EQ(end.code, 0) << end.out << end.err;
   EXPECT_GT(eval_result(folder / "out", "eval_spearman_cosine"), 0.8);
   EXPECT_GT(eval_result(folder / "out", "eval_pearson_cosine"), 0.9);
@@ -182,14 +182,19 @@ TEST(SentenceEmbedding, RefusesWhatItCannotLearnFrom) {
   const TemporaryFolder folder;
   const auto refuses = [&](const std::string& csv, const std::vector<std::string>& flags, const std::string& text) {
     write_file_atomically(folder / "rows.csv", csv);
-    std::vector<std::string> words{kBadInputBin,   "train",
-                                   "--task",       "sentence-embedding",
-                                   "--model",      "bert-tiny",
-                                   "--tokenizer",  kBadInputData + "reviews-vocab",
-                                   "--train-file", folder / "rows.csv",
-                                   "--output-dir", folder / "out"};
+    CommandWords words{"train",
+                       "--task",
+                       "sentence-embedding",
+                       "--model",
+                       "bert-tiny",
+                       "--tokenizer",
+                       kShipped + "reviews-vocab",
+                       "--train-file",
+                       folder / "rows.csv",
+                       "--output-dir",
+                       folder / "out"};
     words.insert(words.end(), flags.begin(), flags.end());
-    const ProgramEnd end = run_bad(words);
+    const ProgramEnd end = run_command(words);
     EXPECT_NE(end.code, 0) << end.out;
     EXPECT_NE(end.err.find(text), std::string::npos) << end.err;
   };

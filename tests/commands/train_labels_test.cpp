@@ -9,7 +9,8 @@
 #include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "tests/e2e/train/bad_input.h"
+#include "tests/commands/run_command.h"
+#include "tests/commands/write_lines.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 
@@ -58,11 +59,14 @@ std::string as_python_list(const LabelledText& row) {
 
 class TrainLabels : public ::testing::Test {
  protected:
-  BadInputWords train(const std::string& file, const BadInputWords& more) const {
+  CommandWords words_of_training(const std::string& file, const CommandWords& more) const {
     return text_classification(file, out_,
                                joined_words({"--validation-file", file, "--max-steps", "4",
                                              "--per-device-train-batch-size", "4", "--save-strategy", "no"},
                                             more));
+  }
+  ProgramEnd train(const std::string& file, const CommandWords& more) const {
+    return run_command(without_program(words_of_training(file, more)));
   }
   nlohmann::json results() const { return nlohmann::json::parse(read_file(out_ + "/eval_results.json")); }
 
@@ -104,14 +108,14 @@ void expect_results_of_answers(const nlohmann::json& results, const std::string&
 // Lists of labels in JSON Lines, as Hugging Face's run_classification reads them, on two ranks.
 TEST_F(TrainLabels, OfListsAreLearnedEvaluatedAndPredicted) {
   const std::string file = write_lines(folder_ / "rows.jsonl", of_labelled(5, as_json_lists));
-  const ProgramEnd end = run_bad(on_two_ranks(train(file, {})));
+  const ProgramEnd end = run_program(on_two_ranks(words_of_training(file, {})), {}, std::chrono::seconds(300));
   ASSERT_EQ(end.code, 0) << end.out << end.err;
   const auto config = nlohmann::json::parse(read_file(out_ + "/config.json"));
   EXPECT_EQ(config.at("problem_type"), "multi_label_classification");
   for (std::size_t i = 0; i < kSortedLabels.size(); ++i) {
     EXPECT_EQ(config.at("id2label").at(std::to_string(i)), kSortedLabels[i]);
   }
-  const ProgramEnd answers = run_bad({kBadInputBin, "predict", "--json", "--model", out_, "--file", file});
+  const ProgramEnd answers = run_command({"predict", "--json", "--model", out_, "--file", file});
   ASSERT_EQ(answers.code, 0) << answers.err;
   expect_results_of_answers(results(), answers.out);
 }
@@ -121,9 +125,9 @@ TEST_F(TrainLabels, InColumnsAndInListsAreTheSame) {
   struct Form {
     const char* name;
     std::string content;
-    BadInputWords flags;
+    CommandWords flags;
   };
-  const BadInputWords columns{"--label-column", "food", "late", "price"};
+  const CommandWords columns{"--label-column", "food", "late", "price"};
   const std::vector<Form> forms{
       {"rows.jsonl", of_labelled(2, as_json_lists), {}},
       {"flags.csv",
@@ -142,22 +146,23 @@ TEST_F(TrainLabels, InColumnsAndInListsAreTheSame) {
       {"lists.csv", "text,label\n" + of_labelled(2, as_python_list), {}}};
   nlohmann::json first;
   for (const Form& form : forms) {
-    const ProgramEnd end = run_bad(train(write_lines(folder_ / form.name, form.content), form.flags));
+    const ProgramEnd end = train(write_lines(folder_ / form.name, form.content), form.flags);
     ASSERT_EQ(end.code, 0) << form.name << end.err;
     const nlohmann::json got = results().at("eval_loss");
     if (first.is_null()) first = got;
     EXPECT_EQ(got, first) << form.name;
   }
   // A file with the model's labels as columns needs no flag to be evaluated.
-  const ProgramEnd evaluated = run_bad({kBadInputBin, "evaluate", "--task", "text-classification", "--model", out_,
-                                        "--validation-file", folder_ / "flags.csv", "--output-dir", out_, "--save"});
+  const ProgramEnd evaluated =
+      run_command({"evaluate", "--task", "text-classification", "--model", out_, "--validation-file",
+                   folder_ / "flags.csv", "--output-dir", out_, "--save"});
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
   EXPECT_NEAR(results().at("eval_loss").get<double>(), first.get<double>(), 1e-5);
 }
 
 TEST_F(TrainLabels, WhatIsNotAListOrAFlagIsRefusedWithItsPlace) {
-  const auto refusal = [&](const std::string& file, const BadInputWords& flags) {
-    const ProgramEnd end = run_bad(train(file, flags));
+  const auto refusal = [&](const std::string& file, const CommandWords& flags) {
+    const ProgramEnd end = train(file, flags);
     EXPECT_NE(end.code, 0) << end.out;
     return end.err;
   };
@@ -165,66 +170,65 @@ TEST_F(TrainLabels, WhatIsNotAListOrAFlagIsRefusedWithItsPlace) {
   const std::string flags = write_lines(folder_ / "flags.csv", "text,x,y\na b,1,0\nc d,1,2\n");
   const std::string whole = write_lines(folder_ / "whole.csv", "text,x,y\na b,1,0\n");
   const std::string twice = write_lines(folder_ / "twice.jsonl", "{\"text\":\"a\",\"label\":[0,1,0]}\n");
-  EXPECT_TRUE(tells(refusal(bars, {"--problem-type", "multi_label_classification"}), "\"x\" is not a list"));
-  EXPECT_TRUE(tells(refusal(flags, {"--label-column", "x", "y"}), "flags.csv:3:7"));
-  EXPECT_TRUE(tells(refusal(twice, {}), "names the label \"0\" twice"));
-  EXPECT_TRUE(tells(refusal(whole, {"--label-column", "x", "y", "--problem-type", "regression"}), "2 label columns"));
+  EXPECT_TRUE(says(refusal(bars, {"--problem-type", "multi_label_classification"}), "\"x\" is not a list"));
+  EXPECT_TRUE(says(refusal(flags, {"--label-column", "x", "y"}), "flags.csv:3:7"));
+  EXPECT_TRUE(says(refusal(twice, {}), "names the label \"0\" twice"));
+  EXPECT_TRUE(says(refusal(whole, {"--label-column", "x", "y", "--problem-type", "regression"}), "2 label columns"));
 }
 
 // A label of the evaluation that the model does not have is refused, or its row left out.
 TEST_F(TrainLabels, UnknownToTheModelAreRefusedOrLeftOut) {
   const std::string file = write_lines(folder_ / "rows.jsonl", of_labelled(2, as_json_lists));
-  ASSERT_EQ(run_bad(train(file, {})).code, 0);
+  ASSERT_EQ(train(file, {}).code, 0);
   const std::string more =
       write_lines(folder_ / "more.jsonl", of_labelled(1, as_json_lists) + R"({"text": "a", "labels": ["new"]})" + "\n");
-  BadInputWords words{kBadInputBin, "evaluate",          "--task", "text-classification", "--model",
-                      out_,         "--validation-file", more,     "--output-dir",        out_,
-                      "--save"};
-  const ProgramEnd refused = run_bad(words);
+  CommandWords words{"evaluate",          "--task", "text-classification", "--model", out_,
+                     "--validation-file", more,     "--output-dir",        out_,      "--save"};
+  const ProgramEnd refused = run_command(words);
   EXPECT_NE(refused.code, 0);
-  EXPECT_TRUE(tells(refused.err, "\"new\" is none of the model's 3 labels")) << refused.err;
+  EXPECT_TRUE(says(refused.err, "\"new\" is none of the model's 3 labels")) << refused.err;
   words.insert(words.end(), {"--unlisted-labels", "skip"});
-  const ProgramEnd skipped = run_bad(words);
+  const ProgramEnd skipped = run_command(words);
   ASSERT_EQ(skipped.code, 0) << skipped.err;
   const double of_known = results().at("eval_loss").get<double>();
   write_lines(more, of_labelled(1, as_json_lists));
-  ASSERT_EQ(run_bad(words).code, 0);
+  ASSERT_EQ(run_command(words).code, 0);
   EXPECT_EQ(results().at("eval_loss").get<double>(), of_known);
 }
 
 TEST_F(TrainLabels, OfOneCellThatConsistOfOthersAreClassesWithAWarning) {
   const std::string file = write_lines(folder_ / "rows.csv", "text,label\na b,rude\nc d,threat\ne f,rude | threat\n");
-  const ProgramEnd end = run_bad(train(file, {}));
+  const ProgramEnd end = train(file, {});
   ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(tells(end.err, "the label \"rude | threat\" is a class of its own")) << end.err;
+  EXPECT_TRUE(says(end.err, "the label \"rude | threat\" is a class of its own")) << end.err;
   write_lines(file, "text,label\na b,rude\nc d,threat\ne f,rude | calm\n");
-  EXPECT_FALSE(tells(run_bad(train(file, {})).err, "a class of its own"));
+  EXPECT_FALSE(says(train(file, {}).err, "a class of its own"));
 }
 
 TEST_F(TrainLabels, OfNearlyAllRowsGiveAWarning) {
   std::string rows = "text,label\nc d,rare\n";
   for (int i = 0; i < 9; ++i) rows += "a b,usual\n";
   const std::string file = write_lines(folder_ / "rows.csv", rows);
-  const ProgramEnd end = run_bad(train(file, {}));
+  const ProgramEnd end = train(file, {});
   ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(tells(end.out + end.err, "90.0 % of the rows of " + file + " have the label \"usual\"")) << end.out;
+  EXPECT_TRUE(says(end.out + end.err, "90.0 % of the rows of " + file + " have the label \"usual\"")) << end.out;
   write_lines(file, rows + "c d,rare\n");
-  const ProgramEnd fewer = run_bad(train(file, {}));
-  EXPECT_FALSE(tells(fewer.out + fewer.err, "of the rows of")) << fewer.out;
+  const ProgramEnd fewer = train(file, {});
+  EXPECT_FALSE(says(fewer.out + fewer.err, "of the rows of")) << fewer.out;
 }
 
 // Fields that semicolons part, and rows without a label.
 TEST_F(TrainLabels, MissingOnesAreLeftOutOnRequest) {
   const std::string file = write_lines(folder_ / "rows.csv", "text;label\na, b;x\nc d;\ne f;y\n");
-  const ProgramEnd comma = run_bad(train(file, {"--missing-labels", "skip"}));
-  EXPECT_TRUE(tells(comma.err, "--delimiter")) << comma.err;
-  const ProgramEnd missing = run_bad(train(file, {"--delimiter", ";"}));
-  EXPECT_TRUE(tells(missing.err, "--missing-labels skip")) << missing.err;
-  const ProgramEnd end = run_bad(train(file, {"--delimiter", ";", "--missing-labels", "skip"}));
+  const ProgramEnd comma = train(file, {"--missing-labels", "skip"});
+  EXPECT_TRUE(says(comma.err, "--delimiter")) << comma.err;
+  const ProgramEnd missing = train(file, {"--delimiter", ";"});
+  EXPECT_TRUE(says(missing.err, "--missing-labels skip")) << missing.err;
+  const ProgramEnd end = train(file, {"--delimiter", ";", "--missing-labels", "skip"});
   ASSERT_EQ(end.code, 0) << end.err;
   const nlohmann::json left = results().at("eval_loss");
   write_lines(file, "text;label\na, b;x\ne f;y\n");
-  ASSERT_EQ(run_bad(train(file, {"--delimiter", ";"})).code, 0);
+  ASSERT_EQ(train(file, {"--delimiter", ";"}).code, 0);
   EXPECT_EQ(results().at("eval_loss"), left);
 }
 

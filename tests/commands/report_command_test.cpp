@@ -6,16 +6,15 @@
 #include <sstream>
 #include <string>
 
-#include "tests/support/running_program.h"
+#include "tests/commands/run_command.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
-ProgramEnd run_report(const std::vector<std::string>& words) {
-  std::vector<std::string> command{std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "report"};
-  command.insert(command.end(), words.begin(), words.end());
-  return run_program(command);
+ProgramEnd run_report(CommandWords words) {
+  words.insert(words.begin(), "report");
+  return run_command(words);
 }
 
 std::string content_of(const std::string& path) {

@@ -1,26 +1,22 @@
-// Tests `lockstep inspect`, as a user types it, on shipped files, on files made here, and on damaged ones.
+// Tests `lockstep inspect`, on shipped files, on files made here, and on damaged ones.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/running_program.h"
+#include "tests/commands/run_command.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
-using Words = std::vector<std::string>;
-
-const std::string kData = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
-
-ProgramEnd inspect(Words arguments) {
-  arguments.insert(arguments.begin(), {std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "inspect"});
-  return run_program(arguments);
+ProgramEnd inspect(CommandWords arguments) {
+  arguments.insert(arguments.begin(), "inspect");
+  return run_command(arguments);
 }
 
-nlohmann::json inspect_json(Words arguments) {
+nlohmann::json inspect_json(CommandWords arguments) {
   arguments.push_back("--json");
   const ProgramEnd end = inspect(arguments);
   EXPECT_EQ(end.code, 0) << end.err;
@@ -40,10 +36,8 @@ const std::string kTwoTensors = R"({"__metadata__":{"format":"pt"},)"
                                 R"("w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
                                 R"("b":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})";
 
-bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(InspectCommand, CountsTheLabelsOfATable) {
-  const auto found = inspect_json({kData + "/reviews.csv"});
+  const auto found = inspect_json({kShipped + "reviews.csv"});
   EXPECT_EQ(found["rows"], 4000);
   ASSERT_EQ(found["columns"].size(), 3U);
   EXPECT_EQ(found["columns"][0]["name"], "review");
@@ -53,9 +47,9 @@ TEST(InspectCommand, CountsTheLabelsOfATable) {
   std::int64_t rows = 0;
   for (const auto& [name, count] : found["columns"][2]["values"].items()) rows += count.get<std::int64_t>();
   EXPECT_EQ(rows, 4000);
-  const ProgramEnd text = inspect({kData + "/reviews.csv"});
-  EXPECT_TRUE(mentions(text.out, "4000 rows")) << text.out;
-  EXPECT_TRUE(mentions(text.out, "negative 1507")) << text.out;
+  const ProgramEnd text = inspect({kShipped + "reviews.csv"});
+  EXPECT_TRUE(says(text.out, "4000 rows")) << text.out;
+  EXPECT_TRUE(says(text.out, "negative 1507")) << text.out;
 }
 
 TEST(InspectCommand, WritesNothingThatATerminalWouldObey) {
@@ -126,7 +120,7 @@ TEST(InspectCommand, ListsShards) {
   std::filesystem::remove(folder / "b.safetensors");
   const ProgramEnd missing = inspect({index});
   EXPECT_EQ(missing.code, 1);
-  EXPECT_TRUE(mentions(missing.err, "b.safetensors")) << missing.err;
+  EXPECT_TRUE(says(missing.err, "b.safetensors")) << missing.err;
 }
 
 TEST(InspectCommand, SaysWhatDoesNotFitInAModelFolder) {
@@ -142,15 +136,15 @@ TEST(InspectCommand, SaysWhatDoesNotFitInAModelFolder) {
   EXPECT_EQ(found["tokenizer"]["vocab_size"], 6);
   EXPECT_EQ(found["tokenizer"]["special_tokens"]["cls"]["id"], 2);
   ASSERT_EQ(found["problems"].size(), 1U);
-  EXPECT_TRUE(mentions(found["problems"][0], "ids up to 5, but the model embeds only 3"));
-  EXPECT_TRUE(mentions(inspect({folder.path()}).out, "problem: the tokenizer")) << "as text too";
+  EXPECT_TRUE(says(found["problems"][0], "ids up to 5, but the model embeds only 3"));
+  EXPECT_TRUE(says(inspect({folder.path()}).out, "problem: the tokenizer")) << "as text too";
 }
 
 TEST(InspectCommand, ReadsTheShippedTokenizers) {
-  const auto wordpiece = inspect_json({kData + "/reviews-vocab"});
+  const auto wordpiece = inspect_json({kShipped + "reviews-vocab"});
   EXPECT_EQ(wordpiece["vocab_size"], 2000);
   EXPECT_EQ(wordpiece["special_tokens"]["mask"]["token"], "[MASK]");
-  EXPECT_EQ(inspect_json({kData + "/bytes-vocab"})["vocab_size"], 257);
+  EXPECT_EQ(inspect_json({kShipped + "bytes-vocab"})["vocab_size"], 257);
 }
 
 struct DamagedFile {
@@ -168,8 +162,8 @@ TEST_P(InspectRefuses, ADamagedFile) {
   put(path, GetParam().content);
   const ProgramEnd end = inspect({path});
   EXPECT_EQ(end.code, 1) << end.out;
-  EXPECT_TRUE(mentions(end.err, GetParam().says)) << end.err;
-  EXPECT_TRUE(mentions(end.err, path)) << end.err;
+  EXPECT_NE(end.err.find(GetParam().says), std::string::npos) << end.err;
+  EXPECT_TRUE(says(end.err, path)) << end.err;
 }
 INSTANTIATE_TEST_SUITE_P(
     Table, InspectRefuses,
@@ -190,8 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(InspectCommand, NamesAPathThatIsNotThere) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(mentions(inspect({folder / "nothing"}).err, "no such file or folder"));
-  EXPECT_TRUE(mentions(inspect({folder.path()}).err, "holds no model, tokenizer or dataset"));
+  EXPECT_TRUE(says(inspect({folder / "nothing"}).err, "no such file or folder"));
+  EXPECT_TRUE(says(inspect({folder.path()}).err, "holds no model, tokenizer or dataset"));
   EXPECT_EQ(inspect({folder.path(), "--delimiter", "ab"}).code, 2);
 }
 

@@ -4,14 +4,12 @@
 #include <filesystem>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/commands/run_command.h"
 #include "tests/e2e/train/review_classification.h"
-#include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
-
-const std::string kMergeBin = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
 
 ProgramEnd train_on_two(const std::string& output, const std::string& state_dict_type) {
   const auto words = review_classification(
@@ -33,8 +31,8 @@ class MergeCommand : public ::testing::Test {
 
   static std::string at(const std::string& name) { return *folder_ / name; }
   static ProgramEnd merge(std::vector<std::string> words) {
-    words.insert(words.begin(), {kMergeBin, "merge-weights"});
-    return run_program(words, {}, std::chrono::seconds(60));
+    words.insert(words.begin(), "merge-weights");
+    return run_command(words);
   }
 
   static TemporaryFolder* folder_;
@@ -47,8 +45,7 @@ TEST_F(MergeCommand, WritesTheBytesOfAnUnshardedSaveAndAModelThatPredicts) {
   EXPECT_NE(end.out.find("merged/model.safetensors: "), std::string::npos) << end.out;
   EXPECT_EQ(read_file(at("merged/model.safetensors")), read_file(at("whole/checkpoint-3/model.safetensors")));
   EXPECT_FALSE(std::filesystem::exists(at("merged/scheduler.json")));
-  const ProgramEnd said = run_program(
-      {"sh", "-c", "echo 'The fish came crisp and hot.' | " + kMergeBin + " predict --model " + at("merged")});
+  const ProgramEnd said = run_command({"predict", "--model", at("merged")}, "The fish came crisp and hot.\n");
   EXPECT_EQ(said.code, 0) << said.err;
   const ProgramEnd again = merge({at("whole/checkpoint-3"), at("copied")});
   ASSERT_EQ(again.code, 0) << again.err;
@@ -56,9 +53,8 @@ TEST_F(MergeCommand, WritesTheBytesOfAnUnshardedSaveAndAModelThatPredicts) {
 }
 
 TEST_F(MergeCommand, IsWhatAnErrorAdvisesForAModelInParts) {
-  const ProgramEnd said = run_program(
-      {"sh", "-c",
-       "echo 'The fish came crisp and hot.' | " + kMergeBin + " predict --model " + at("parts/checkpoint-3")});
+  const ProgramEnd said =
+      run_command({"predict", "--model", at("parts/checkpoint-3")}, "The fish came crisp and hot.\n");
   EXPECT_NE(said.code, 0);
   EXPECT_NE(said.err.find("lockstep merge-weights " + at("parts/checkpoint-3")), std::string::npos) << said.err;
 }
@@ -92,8 +88,9 @@ TEST_F(MergeCommand, RemovesWhatALinkRefersTo) {
 TEST_F(MergeCommand, RefusesAFolderInTheCheckpointByItsNameAlone) {
   std::filesystem::copy(at("parts/checkpoint-3"), at("here"), std::filesystem::copy_options::recursive);
   const ProgramEnd end = run_program(
-      {"sh", "-c", "cd " + at("here") + " && " + kMergeBin + " merge-weights . merged --remove-checkpoint-dir"}, {},
-      std::chrono::seconds(60));
+      {"sh", "-c",
+       "cd " + at("here") + " && " LOCKSTEP_BIN_DIR "/lockstep merge-weights . merged --remove-checkpoint-dir"},
+      {}, std::chrono::seconds(60));
   EXPECT_NE(end.code, 0);
   EXPECT_NE(end.err.find("merged is in the checkpoint"), std::string::npos) << end.err;
   EXPECT_TRUE(std::filesystem::exists(at("here/manifest.json")));

@@ -5,16 +5,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/running_program.h"
+#include "tests/commands/run_command.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
 ProgramEnd inspect_document(const std::string& path, bool json = false) {
-  std::vector<std::string> command{std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "inspect", path};
-  if (json) command.push_back("--json");
-  return run_program(command);
+  CommandWords command{"inspect", path};
+  if (json) command.emplace_back("--json");
+  return run_command(command);
 }
 
 void put_document(const std::string& path, const std::string& content) {

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "tests/e2e/train/bad_input.h"
+#include "tests/commands/run_command.h"
+#include "tests/commands/write_lines.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 
@@ -16,9 +17,8 @@ class PredictBadInput : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    const ProgramEnd end = run_bad(review_classification(
-        *folder_ / "model", {"--max-train-samples", "32", "--max-length", "16", "--max-steps", "1"}));
-    ASSERT_EQ(end.code, 0) << end.err;
+    run_well(without_program(review_classification(
+        *folder_ / "model", {"--max-train-samples", "32", "--max-length", "16", "--max-steps", "1"})));
   }
   static void TearDownTestSuite() {
     delete folder_;
@@ -26,7 +26,7 @@ class PredictBadInput : public ::testing::Test {
   }
   static ProgramEnd predict(const std::string& text) {
     const std::string file = write_lines(*folder_ / "lines.txt", text);
-    return run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file});
+    return run_command({"predict", "--model", *folder_ / "model", "--file", file});
   }
   static TemporaryFolder* folder_;
 };
@@ -37,33 +37,33 @@ TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
       "good\nb\xE4"
       "d\n");
   EXPECT_EQ(invalid.code, 1) << invalid.out;
-  EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is not UTF-8")) << invalid.err;
-  EXPECT_TRUE(tells(invalid.err, "lines.txt:2")) << invalid.err;
+  EXPECT_TRUE(says(invalid.err, "byte 2 of the line, 0xe4, is not UTF-8")) << invalid.err;
+  EXPECT_TRUE(says(invalid.err, "lines.txt:2")) << invalid.err;
   const ProgramEnd nul = predict(std::string("good\n\0bad\n", 10));
   EXPECT_EQ(nul.code, 1);
-  EXPECT_TRUE(tells(nul.err, "byte 1 of the line is NUL")) << nul.err;
+  EXPECT_TRUE(says(nul.err, "byte 1 of the line is NUL")) << nul.err;
   const ProgramEnd wide = predict(std::string("\xFF\xFEg\0o\0\n\0", 8));
   EXPECT_EQ(wide.code, 1);
-  EXPECT_TRUE(tells(wide.err, "UTF-16")) << wide.err;
-  EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
+  EXPECT_TRUE(says(wide.err, "UTF-16")) << wide.err;
+  EXPECT_TRUE(says(wide.err, "iconv")) << wide.err;
 }
 
 TEST_F(PredictBadInput, AFileOfAnswersAppearsWholeOrNotAtAll) {
   const std::string file = write_lines(*folder_ / "lines.txt", "a \"nice\" day, here\nplain\n");
-  BadInputWords words{kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file, "--output-file"};
-  const auto with = [&](const std::string& output, const BadInputWords& more = {}) {
-    BadInputWords all = words;
+  CommandWords words{"predict", "--model", *folder_ / "model", "--file", file, "--output-file"};
+  const auto with = [&](const std::string& output, const CommandWords& more = {}) {
+    CommandWords all = words;
     all.push_back(output);
     all.insert(all.end(), more.begin(), more.end());
-    return run_bad(all);
+    return run_command(all);
   };
   const std::string table = *folder_ / "answers.csv";
   ASSERT_EQ(with(table).code, 0);
   const std::string text = read_file(table);
-  EXPECT_TRUE(tells(text, ",\"a \"\"nice\"\" day, here\",")) << text;
-  EXPECT_TRUE(tells(text, ",plain,")) << text;
-  EXPECT_TRUE(tells(with(*folder_ / "answers.xls").err, "name it .csv, .tsv or .jsonl"));
-  EXPECT_TRUE(tells(with(table, {"--json"}).err, "leave --json out"));
+  EXPECT_TRUE(says(text, ",\"a \"\"nice\"\" day, here\",")) << text;
+  EXPECT_TRUE(says(text, ",plain,")) << text;
+  EXPECT_TRUE(says(with(*folder_ / "answers.xls").err, "name it .csv, .tsv or .jsonl"));
+  EXPECT_TRUE(says(with(table, {"--json"}).err, "leave --json out"));
   EXPECT_EQ(with(*folder_ / "no-such/answers.csv").code, 1);
   write_lines(*folder_ / "lines.txt", "good\nb\xE4\n");
   EXPECT_EQ(with(table).code, 1);
@@ -74,48 +74,48 @@ TEST_F(PredictBadInput, ATabInSomeLinesIsNamedWithBothLines) {
   for (const char* text : {"a nice day\nc\td\n", "c\td\na nice day\n"}) {
     const ProgramEnd end = predict(text);
     EXPECT_EQ(end.code, 1) << end.out;
-    EXPECT_TRUE(tells(end.err, "there is a tab in ")) << end.err;
-    EXPECT_TRUE(tells(end.err, "lines.txt:1")) << end.err;
-    EXPECT_TRUE(tells(end.err, "lines.txt:2")) << end.err;
-    EXPECT_TRUE(tells(end.err, "JSON Lines")) << end.err;
+    EXPECT_TRUE(says(end.err, "there is a tab in ")) << end.err;
+    EXPECT_TRUE(says(end.err, "lines.txt:1")) << end.err;
+    EXPECT_TRUE(says(end.err, "lines.txt:2")) << end.err;
+    EXPECT_TRUE(says(end.err, "JSON Lines")) << end.err;
   }
   EXPECT_EQ(predict("a\tb\nc\td\n").code, 0);
 }
 
 TEST_F(PredictBadInput, AMissingTokenizerIsNamedWithItsFlag) {
   const std::string nowhere = *folder_ / "no-tokenizer";
-  const BadInputWords predicts{kBadInputBin, "predict", "--model", *folder_ / "model", "--tokenizer", nowhere};
-  const BadInputWords trains{
-      kBadInputBin,     "train",       "--task",       "text-classification", "--model",
-      "bert-tiny",      "--tokenizer", nowhere,        "--train-file",        kBadInputData + "reviews.csv",
-      "--label-column", "division",    "--output-dir", *folder_ / "none"};
-  for (const BadInputWords& words : {predicts, trains}) {
-    const ProgramEnd end = run_bad(words);
+  const CommandWords predicts{"predict", "--model", *folder_ / "model", "--tokenizer", nowhere};
+  const CommandWords trains{
+      "train",          "--task",       "text-classification",    "--model",        "bert-tiny", "--tokenizer",
+      nowhere,          "--train-file", kShipped + "reviews.csv", "--label-column", "division",  "--output-dir",
+      *folder_ / "none"};
+  for (const CommandWords& words : {predicts, trains}) {
+    const ProgramEnd end = run_command(words);
     EXPECT_EQ(end.code, 2) << end.out;
-    EXPECT_TRUE(tells(end.err, "there is no folder " + nowhere)) << end.err;
-    EXPECT_TRUE(tells(end.err, "where: --tokenizer")) << end.err;
+    EXPECT_TRUE(says(end.err, "there is no folder " + nowhere)) << end.err;
+    EXPECT_TRUE(says(end.err, "where: --tokenizer")) << end.err;
   }
 }
 
 TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
-  const auto answers_of = [](const std::string& file, const BadInputWords& more) {
-    BadInputWords words{kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file};
+  const auto answers_of = [](const std::string& file, const CommandWords& more) {
+    CommandWords words{"predict", "--model", *folder_ / "model", "--file", file};
     words.insert(words.end(), more.begin(), more.end());
-    return run_bad(words);
+    return run_command(words);
   };
   const std::string lines = write_lines(*folder_ / "texts.txt", "good, and cheap\nbad\n");
   const std::string table = write_lines(*folder_ / "table.csv", "id,text\n1,\"good, and cheap\"\n2, \n3,bad\n");
   const ProgramEnd by_column = answers_of(table, {});
   EXPECT_EQ(by_column.code, 0) << by_column.err;
   EXPECT_EQ(by_column.out, answers_of(lines, {}).out);
-  EXPECT_TRUE(tells(by_column.err, "passed over 1 blank row, which have no answer: ")) << by_column.err;
-  EXPECT_TRUE(tells(by_column.err, "table.csv:3")) << by_column.err;
+  EXPECT_TRUE(says(by_column.err, "passed over 1 blank row, which have no answer: ")) << by_column.err;
+  EXPECT_TRUE(says(by_column.err, "table.csv:3")) << by_column.err;
 
   const std::string other = write_lines(*folder_ / "other.csv", "id,words\n1,\"good, and cheap\"\n3,bad\n");
   const ProgramEnd unclear = answers_of(other, {});
   EXPECT_EQ(unclear.code, 2) << unclear.out;
-  EXPECT_TRUE(tells(unclear.err, "which column holds the text? There are id, words")) << unclear.err;
-  EXPECT_TRUE(tells(unclear.err, "give --text-column")) << unclear.err;
+  EXPECT_TRUE(says(unclear.err, "which column holds the text? There are id, words")) << unclear.err;
+  EXPECT_TRUE(says(unclear.err, "give --text-column")) << unclear.err;
   EXPECT_EQ(answers_of(other, {"--text-column", "words"}).out, by_column.out);
   const std::string objects =
       write_lines(*folder_ / "o.jsonl", "{\"text\": \"good, and cheap\"}\n{\"text\": \"bad\"}\n");
@@ -127,33 +127,33 @@ TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
                                                   {"context": "bad", "qas": [{"id": "2", "question": "q"}]}]}]})");
   const ProgramEnd questions = answers_of(squad, {});
   EXPECT_EQ(questions.code, 2) << questions.out;
-  EXPECT_TRUE(tells(questions.err, "which column holds the text? There are id, title, context, question"))
+  EXPECT_TRUE(says(questions.err, "which column holds the text? There are id, title, context, question"))
       << questions.err;
   EXPECT_EQ(answers_of(squad, {"--text-column", "context"}).out, by_column.out);
   // Its columns are looked for in the file, which only a build with Arrow can read.
   const ProgramEnd parquet = answers_of(write_lines(*folder_ / "rows.parquet", "PAR1"), {});
   EXPECT_EQ(parquet.code, 1) << parquet.out;
-  EXPECT_TRUE(tells(parquet.err, "rows.parquet")) << parquet.err;
-  EXPECT_FALSE(tells(parquet.err, "which column")) << parquet.err;
+  EXPECT_TRUE(says(parquet.err, "rows.parquet")) << parquet.err;
+  EXPECT_FALSE(says(parquet.err, "which column")) << parquet.err;
   const ProgramEnd pairs = answers_of(other, {"--text-column", "id", "--text-column", "words"});
-  EXPECT_TRUE(tells(pairs.out, "\t1\\tgood, and cheap\n")) << pairs.out;
-  const ProgramEnd piped = run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--text-column", "text"});
+  EXPECT_TRUE(says(pairs.out, "\t1\\tgood, and cheap\n")) << pairs.out;
+  const ProgramEnd piped = run_command({"predict", "--model", *folder_ / "model", "--text-column", "text"});
   EXPECT_EQ(piped.code, 2);
-  EXPECT_TRUE(tells(piped.err, "standard input has no columns")) << piped.err;
+  EXPECT_TRUE(says(piped.err, "standard input has no columns")) << piped.err;
 }
 
 TEST_F(PredictBadInput, NothingToPredictIsSaid) {
   const ProgramEnd end = predict("");
   EXPECT_EQ(end.code, 0);
-  EXPECT_TRUE(tells(end.err, "lines.txt: there are no texts")) << end.err;
+  EXPECT_TRUE(says(end.err, "lines.txt: there are no texts")) << end.err;
 }
 
 TEST_F(PredictBadInput, BlankLinesArePassedOverAndCountedAndAMarkIsNoText) {
   const ProgramEnd end = predict("\xEF\xBB\xBFgood\n\n  \nbad\n");
   EXPECT_EQ(end.code, 0) << end.err;
   EXPECT_EQ(std::count(end.out.begin(), end.out.end(), '\n'), 2) << end.out;
-  EXPECT_TRUE(tells(end.out, "\tgood\n")) << end.out;
-  EXPECT_TRUE(tells(end.err, "passed over 2 blank lines, which have no answer: 2, 3")) << end.err;
+  EXPECT_TRUE(says(end.out, "\tgood\n")) << end.out;
+  EXPECT_TRUE(says(end.err, "passed over 2 blank lines, which have no answer: 2, 3")) << end.err;
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/commands/run_command.h"
 #include "tests/e2e/train/review_classification.h"
-#include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -15,21 +15,16 @@ namespace {
 class Verify : public ::testing::Test {
  protected:
   ProgramEnd verify(std::vector<std::string> flags) {
-    flags.insert(flags.begin(), {kProgram, "verify"});
-    return run_program(flags);
+    flags.insert(flags.begin(), "verify");
+    return run_command(flags);
   }
 
-  static bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-  inline static const std::string kProgram = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
   TemporaryFolder folder_;
 };
 
 TEST_F(Verify, FindsRanksEqualToOneAndSaysSo) {
   const std::string digits = folder_ / "digits";
-  const ProgramEnd drawn =
-      run_program({kProgram, "data", "digits", "--output", digits, "--train", "64", "--test", "10"});
-  ASSERT_EQ(drawn.code, 0) << drawn.err;
+  run_well({"data", "digits", "--output", digits, "--train", "64", "--test", "10"});
   const ProgramEnd end = verify({"--model", "convnet", "--ranks", "3", "--batch", "32", "--data", digits});
   EXPECT_EQ(end.code, 0) << end.err << end.out;
   EXPECT_TRUE(says(end.out, "layer1.0.weight")) << end.out;
@@ -61,9 +56,8 @@ TEST_F(Verify, TrainsOnRealTexts) {
 TEST_F(Verify, TakesTheFolderOfATrainedModel) {
   const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
   const std::string trained = folder_ / "trained";
-  const ProgramEnd training = run_program(
-      review_classification(trained, {"--max-length", "24", "--max-train-samples", "32", "--max-steps", "2"}));
-  ASSERT_EQ(training.code, 0) << training.err;
+  run_well(without_program(
+      review_classification(trained, {"--max-length", "24", "--max-train-samples", "32", "--max-steps", "2"})));
   const ProgramEnd end =
       verify({"--model", trained, "--data", data + "/reviews-test.csv", "--label", "division", "--seq", "24", "--batch",
               "7", "--ranks", "3", "--dtype", "double", "--tolerance", "1e-9"});
