@@ -106,15 +106,16 @@ TEST(Agreement, AProcessAloneRunsTheBodyAndGetsItsError) {
 }
 
 TEST(Agreement, OneThatTakesLongerThanTheTimeoutIsWaitedFor) {
+  static constexpr std::chrono::milliseconds kLimit{1000};
   RanksOptions options;
-  options.timeout = std::chrono::milliseconds(2000);
+  options.timeout = kLimit;
   run_ranks_as_threads(
       2,
       [](const Membership& membership) {
         const auto group = make_communicator("thread", membership);
         run_together(*group, "hashing", [&] {
           // being late is what is tested
-          if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+          if (group->rank() == 0) std::this_thread::sleep_for(kLimit * 5 / 4);
         });
       },
       options);

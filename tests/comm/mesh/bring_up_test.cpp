@@ -12,6 +12,7 @@
 #include "lockstep/comm/mesh/guarded_mesh.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 #include "tests/support/ranks.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -90,7 +91,7 @@ TEST(MeshBringUp, AFailureOfARankThatConnectsReachesThoseThatWaitForIt) {
 
 // With real connections: each rank leaves as soon as its constructor returns.
 TEST(MeshBringUp, RanksOfGlooMayLeaveAtOnce) {
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < test_size(3, 10); ++round) {
     run_ranks_as_processes(4, [](const Membership& membership) { make_communicator("gloo", membership); });
   }
 }
