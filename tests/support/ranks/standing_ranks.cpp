@@ -1,6 +1,7 @@
 #include "tests/support/ranks/standing_ranks.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -120,6 +121,7 @@ void end_with(pid_t parent) {
       order.call.function(membership, order.call.argument.data());
     });
     std::fflush(nullptr);
+    ::malloc_trim(0);  // it may stand for long
     if (!send_report(orders, end)) break;
   }
   ::_exit(0);
