@@ -41,6 +41,7 @@ struct Order {
   int number = 0;
   std::chrono::milliseconds timeout{};
   std::chrono::milliseconds join_timeout{};
+  std::chrono::milliseconds look_interval{};
   std::chrono::milliseconds deadline{};
 };
 static_assert(std::is_trivially_copyable_v<Order>);
@@ -248,7 +249,7 @@ class StandingRanks {
   bool fits() const { return variables_ == own_variables(); }
 
   std::vector<RankOutcome> call(const StandingCall& call, const RanksOptions& options, int& first) {
-    const Order order{call, ++number_, options.timeout, options.join_timeout, options.deadline};
+    const Order order{call, ++number_, options.timeout, options.join_timeout, options.look_interval, options.deadline};
     RankOutcome lost;
     lost.failed = true;
     lost.text = "the process that keeps the ranks has ended";
