@@ -73,11 +73,16 @@ void await_event(Communicator& group, const std::string& what) {
   group.membership().store->get(what, Deadline::after(seconds(30)));
 }
 
+// Shared memory has room for 32 operations under way; over connections there is nothing that 500 of them fill.
 TEST_P(ManyPending, WhileOneRankIsLate) {
   each_rank([](Communicator& group) {
     const int late = group.world_size() - 1;
+    const std::string engine = group.engine();
+    const bool shares_memory = engine == "shm" || engine == "thread";
+    const std::vector<int> counts =
+        shares_memory ? std::vector<int>{1, 31, 32, 33, 34, 100, 500} : std::vector<int>{1, 33, 100};
     for (const MemoryKind kind : {MemoryKind::Allocated, MemoryKind::Own, MemoryKind::Mixed}) {
-      for (const int count : {1, 31, 32, 33, 34, 100, 500}) {
+      for (const int count : counts) {
         Sums sums(group, count, kind);
         const std::string event = "all started " + std::to_string(count) + "." + std::to_string(static_cast<int>(kind));
         if (group.rank() == late) {
