@@ -2,9 +2,10 @@
 prints.
 
 In expected output, a number stands for any number and lines must come in this order; others may come between them, which `...` says to the reader.
-A C++ block under `<!-- from FILE -->` must stand in that file, line by line, whatever the indentation.
+A C++ block under `<!-- from FILE -->` must stand in that file, line by line, whatever the indentation. The commands of a
+console block under `<!-- long -->` take their time: they run with --long alone, and no other block needs what they make.
 
-usage: check_lessons.py SOURCE_DIR BIN_DIR LESSON...
+usage: check_lessons.py [--long] SOURCE_DIR BIN_DIR LESSON...
 """
 import os
 import pathlib
@@ -12,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -38,9 +40,9 @@ def missing_line(expected, printed):
 
 
 def blocks(text):
-    """(kind, marker, lines) of each fenced block."""
-    for match in re.finditer(r"(?:<!-- from (\S+) -->\n)?```(\w+)\n(.*?)```", text, re.S):
-        yield match.group(2), match.group(1), match.group(3).splitlines()
+    """(kind, file that it is from, whether it is long, lines) of each fenced block."""
+    for match in re.finditer(r"(?:<!-- (?:from (\S+)|(long)) -->\n)?```(\w+)\n(.*?)```", text, re.S):
+        yield match.group(3), match.group(1), match.group(2) is not None, match.group(4).splitlines()
 
 
 def check_code(source, origin, lines):
@@ -59,9 +61,10 @@ def check_console(lines, folder, environment):
             steps[-1][1].append(line)
     for command, expected in steps:
         print("$", command, flush=True)
+        begin = time.monotonic()
         done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, timeout=300,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        print(done.stdout, flush=True)
+        print(done.stdout, f"({time.monotonic() - begin:.1f} s)\n", sep="", flush=True)
         if done.returncode != 0:
             errors.append(f"exit code {done.returncode}: {command}")
         line = missing_line(expected, done.stdout.splitlines())
@@ -71,14 +74,16 @@ def check_console(lines, folder, environment):
 
 
 def main():
-    source, binaries = pathlib.Path(sys.argv[1]), sys.argv[2]
+    words = [word for word in sys.argv[1:] if word != "--long"]
+    runs_long = len(words) < len(sys.argv) - 1
+    source, binaries = pathlib.Path(words[0]), words[1]
     environment = dict(os.environ, PATH=binaries + os.pathsep + os.environ["PATH"])
     errors, ran = [], 0
-    for name in sys.argv[3:]:
+    for name in words[2:]:
         with tempfile.TemporaryDirectory(prefix="lockstep-lesson-") as folder:
             os.symlink((source / "data").resolve(), os.path.join(folder, "data"))  # the reader stands in the project
-            for kind, origin, lines in blocks(pathlib.Path(name).read_text()):
-                if kind == "console":
+            for kind, origin, is_long, lines in blocks(pathlib.Path(name).read_text()):
+                if kind == "console" and (runs_long or not is_long):
                     count, found = check_console(lines, folder, environment)
                     ran += count
                     errors += [f"{name}: {error}" for error in found]
