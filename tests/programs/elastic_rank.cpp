@@ -60,7 +60,7 @@ struct Death {
 std::vector<Death> deaths;
 
 // The time that a step takes until the ranks are complete: of a process that joins, most passes before it asks.
-constexpr std::chrono::milliseconds kSlowStep{10};
+constexpr std::chrono::milliseconds kSlowStep{30};
 
 void maybe_wait(std::int64_t step, int ranks) {
   for (const Death& each : deaths) {

@@ -132,7 +132,7 @@ TEST_F(SurvivingHostsLong, GiveAFreePlaceToOneThatWaits) {
 
 // As soon as both of the joiner's ranks are in their first step, which its launcher may not have seen.
 TEST_F(SurvivingHostsLong, GoOnWithARankThatHasJustJoined) {
-  const Words events{"0", "20", "say", "2", "0", "say", "3", "0", "say"};
+  const Words events{"0", "20", "say", "2", "0", "say", "3", "0", "say", "3", "6", "slow"};
   const Words flags{"--nproc-per-node=2"};
   const Program a = elastic("1:2", events, flags);
   expect(a, "in step 20");

@@ -15,7 +15,8 @@ namespace lockstep {
 
 using Program = std::unique_ptr<RunningProgram>;
 
-inline const std::string kSteps = "8000";
+// Where others must have time to join, the steps before that are slow, which is an event.
+inline const std::string kSteps = "3000";
 
 // The number after "bits " in what any host's ranks have printed.
 inline std::string bits_of(const std::vector<ProgramEnd>& ends) {
