@@ -16,6 +16,7 @@
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/mpi_places.h"
 #include "tests/support/pretended_hosts.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -247,12 +248,19 @@ void copy_ranks(const CopyWay& way, const std::function<void(const Group&)>& bod
 
 class FuseBf16Property : public ::testing::TestWithParam<CopyWay> {};
 
+std::string name_of_copy_way(const CopyWay& way) {
+  return std::string(way.engine) + "_" + std::to_string(way.world_size) + "_stage_" + std::to_string(way.stage) +
+         (way.shares_weights ? "" : "_own_weights");
+}
+
 TEST_P(FuseBf16Property, HasTheBitsOfCastingInEveryForward) {
   const bool is_mpi = std::string(GetParam().engine) == "mpi";
   if (is_mpi && MpiPlaces::why_not()) GTEST_SKIP() << *MpiPlaces::why_not();
-  std::mt19937 random(static_cast<unsigned>(GetParam().world_size));
+  const std::string seed = name_of_copy_way(GetParam());
+  std::seed_seq seeds(seed.begin(), seed.end());
+  std::mt19937 random(seeds);
   std::vector<CopyTraining> all;
-  for (int i = 0; i < GetParam().combinations; ++i) {
+  for (int i = 0; i < test_size((GetParam().combinations + 4) / 5, GetParam().combinations); ++i) {
     all.emplace_back(random);
     if (GetParam().stage == 3) all.back().joins = false;
   }
@@ -283,11 +291,7 @@ INSTANTIATE_TEST_SUITE_P(
                       CopyWay{"shm", 3, 10, 3, false}, CopyWay{"gloo", 2, 20, 3}, CopyWay{"gloo", 3, 10, 3},
                       CopyWay{"tcp", 3, 10, 3}, CopyWay{"hosts", 3, 10, 3}, CopyWay{"hosts", 4, 20, 3},
                       CopyWay{"hosts", 6, 10, 3}),
-    [](const auto& test) {
-      const CopyWay& way = test.param;
-      return std::string(way.engine) + "_" + std::to_string(way.world_size) + "_stage_" + std::to_string(way.stage) +
-             (way.shares_weights ? "" : "_own_weights");
-    });
+    [](const auto& test) { return name_of_copy_way(test.param); });
 
 }  // namespace
 }  // namespace lockstep

@@ -15,7 +15,8 @@ class FuseBf16Write : public ::testing::TestWithParam<const char*> {};
 class FuseBf16SharedWrite : public FuseBf16Write {};
 
 std::string copy_engine(const ::testing::TestParamInfo<const char*>& test) { return test.param; }
-INSTANTIATE_TEST_SUITE_P(Engines, FuseBf16Write, ::testing::Values("thread", "shm", "gloo"), copy_engine);
+INSTANTIATE_TEST_SUITE_P(Engines, FuseBf16Write, ::testing::Values("thread", "gloo"), copy_engine);
+INSTANTIATE_TEST_SUITE_P(EnginesLong, FuseBf16Write, ::testing::Values("shm"), copy_engine);
 INSTANTIATE_TEST_SUITE_P(Engines, FuseBf16SharedWrite, ::testing::Values("thread", "shm"), copy_engine);
 
 // Losses and weights have the bits of a training that casts in every forward.

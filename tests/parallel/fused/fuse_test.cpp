@@ -24,7 +24,9 @@ std::int64_t state_elements(const FlatOptimizer& optimizer, const NamedParameter
 
 class FuseEngine : public ::testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Engines, FuseEngine, ::testing::Values("thread", "shm", "gloo"),
+INSTANTIATE_TEST_SUITE_P(Engines, FuseEngine, ::testing::Values("thread", "shm"),
+                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(EnginesLong, FuseEngine, ::testing::Values("gloo"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(FuseEngine, KeepsOneCopyOfTheWeightsAndAShareOfTheState) {

@@ -28,8 +28,9 @@ class FuseWrite : public ::testing::TestWithParam<WriteCase> {};
 INSTANTIATE_TEST_SUITE_P(Engines, FuseWrite,
                          ::testing::Values(WriteCase{"thread_shared", "thread", Sharing::Shared},
                                            WriteCase{"thread_sharded", "thread", Sharing::Sharded},
-                                           WriteCase{"shm_shared", "shm", Sharing::Shared},
-                                           WriteCase{"gloo", "gloo", Sharing::Sharded}),
+                                           WriteCase{"shm_shared", "shm", Sharing::Shared}),
+                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(EnginesLong, FuseWrite, ::testing::Values(WriteCase{"gloo", "gloo", Sharing::Sharded}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 struct WrittenModel {
