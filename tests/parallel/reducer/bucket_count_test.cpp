@@ -138,7 +138,7 @@ void add_counts(const char* engine, std::vector<BucketCountCase>& all) {
   for (const int buckets : {33, 100}) all.push_back({engine, 3, buckets});
 }
 
-// Of the engines that have slots, and a thread for operations.
+// These engines have slots, and a thread for operations.
 std::vector<BucketCountCase> counts_with_slots() {
   std::vector<BucketCountCase> all;
   for (const char* engine : {"thread", "shm"}) {
