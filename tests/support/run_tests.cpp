@@ -13,7 +13,7 @@
 #include <system_error>
 
 // Test programs do not wait for the disk: an fsync takes 6 ms there, and many tests write thousands of files.
-// tests/checkpoint/fault_test.cpp loses what is not synced, on a file system of its own. `scripts/test --long` does wait.
+// tests/checkpoint/fault_test.cpp loses what is not synced, on a file system of its own. `scripts/test --long` waits.
 extern "C" int fsync(int fd) {
   if (std::getenv("LOCKSTEP_LONG_TESTS") != nullptr) return static_cast<int>(::syscall(SYS_fsync, fd));
   return ::fcntl(fd, F_GETFD) < 0 ? -1 : 0;
