@@ -14,11 +14,17 @@ constexpr std::chrono::microseconds kSpin(100);
 // A yield takes a tenth of the time of a sleep and a wake-up. This many let the other ranks run during small
 // operations: with 8 instead of 64, four ranks on two cores slept in most waits and took five times as long at 4 KiB.
 constexpr int kYields = 64;
+// If other programs want the core, a yield takes as long as the turns of all of them, and 64 may take seconds, in which
+// nobody looks for lost ranks. Then sleeping costs less.
+constexpr std::chrono::milliseconds kLongestYielding(20);
 
 }  // namespace
 
 bool Spin::yield_again() noexcept {
   if (turns_++ >= static_cast<std::uint32_t>(policy_.yields)) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + kLongestYielding;
+  if (now >= end_) return false;
   ::sched_yield();
   return true;
 }
