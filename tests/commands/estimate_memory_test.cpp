@@ -44,6 +44,7 @@ TEST(EstimateMemory, ActivationsGrowWithBatchAndShrinkWithCheckpointing) {
   EXPECT_LT(activations({"--batch", "8", "--gradient-checkpointing"}), 0.5 * eight);
 }
 
+// Seconds, because the dry run is that of a model of 125 million parameters.
 TEST(EstimateMemory, TheFitOfSmallModelsSaysWhatADryRunSays) {
   const CommandWords words{"gpt3-small", "--batch", "2", "--seq", "64"};
   CommandWords fitted = words;

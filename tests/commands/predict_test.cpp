@@ -56,6 +56,7 @@ CommandWords language_training(const std::string& model, const std::string& toke
           output};
 }
 
+// Seconds, because it trains on two ranks until it knows something.
 TEST(PredictCommand, Gpt2LearnsReviewsEvaluatesAndGoesOn) {
   const TemporaryFolder folder;
   const std::string out = folder / "gpt2";
@@ -99,7 +100,7 @@ TEST(PredictCommand, BertFillsMaskedWords) {
   const TemporaryFolder folder;
   const std::string out = folder / "bert";
   CommandWords words = language_training("bert-tiny", "reviews-vocab", out);
-  words.insert(words.end(), {"--mlm", "--max-steps", "60"});
+  words.insert(words.end(), {"--mlm", "--max-steps", "2"});
   run_well(words);
   const auto answers = json_lines(answers_to("The food was [MASK] and [MASK].\n", {"--model", out}));
   ASSERT_EQ(answers.size(), 1U);

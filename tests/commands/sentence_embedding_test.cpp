@@ -77,6 +77,7 @@ void make_start(const TemporaryFolder& folder) {
   write_file_atomically(folder / "start/config.json", config.dump());
 }
 
+// Seconds, because it starts the processes of several ranks.
 TEST(SentenceEmbedding, IsTrainedAlikeOnAnyNumberOfRanks) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "pairs.csv", entailed_pairs("pairs.csv", 100));
@@ -115,7 +116,8 @@ TEST(SentenceEmbedding, IsTrainedAlikeOnAnyNumberOfRanks) {
   EXPECT_EQ(Json::parse(read_file(folder / "out-1/sentence_bert_config.json")).at("max_seq_length"), 32);
 }
 
-// As a training that nobody stopped. The folder of a checkpoint is a model's, too.
+// As a training that nobody stopped. The folder of a checkpoint is a model's, too. Seconds, because it trains three
+// times.
 TEST(SentenceEmbedding, IsResumedFromACheckpoint) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "pairs.csv", entailed_pairs("pairs.csv", 60));

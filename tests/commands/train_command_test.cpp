@@ -1,6 +1,7 @@
 // Tests `lockstep train` and `evaluate` on one rank, and what they refuse.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "tests/commands/run_command.h"
@@ -88,6 +89,18 @@ TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   EXPECT_TRUE(says(refusal({"--auto-find-batch-size"}), "Hugging Face"));
   EXPECT_TRUE(says(refusal({"--bf16", "--fp16"}), "bf16 and fp16 both"));
   EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
+}
+
+TEST(TrainCommand, SavesAModelWithoutAFolderForTemporaryFiles) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const CommandWords words =
+      review_classification(out, {"--max-length", "32", "--max-train-samples", "64", "--max-steps", "2"});
+  const ProgramEnd end = run_command(without_program(words), "", {{"TMPDIR", folder / "not there"}});
+  EXPECT_EQ(end.code, 0) << end.err;
+  for (const char* file : {"model.safetensors", "vocab.txt", "tokenizer.json"}) {
+    EXPECT_TRUE(std::filesystem::exists(out + "/" + file)) << file;
+  }
 }
 
 // It must never silently run one rank if several were intended.

@@ -1,5 +1,4 @@
-// Tests closed or full standard streams, an unusable folder for temporary files, and a limit on addresses: the command
-// works, or reports what is missing.
+// Tests closed or full standard streams, and a limit on addresses: the command works, or reports what is missing.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -87,16 +86,6 @@ TEST(AddressSpace, IsNamedWithItsLimitInAnErrorForWantOfMemory) {
   EXPECT_EQ(end.code, 1) << end.out;
   EXPECT_TRUE(has(end.err, "Cannot allocate memory")) << end.err;
   EXPECT_TRUE(has(end.err, "the limit on address space, ulimit -v, is 49152 MiB")) << end.err;
-}
-
-TEST(TemporaryFiles, AreNotNeededToSaveAModel) {
-  const TemporaryFolder folder;
-  const std::string out = folder / "out";
-  const ProgramEnd end = run_program(shell(text_training(out)), {{"TMPDIR", folder / "not there"}});
-  EXPECT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(fs::exists(fs::path(out) / "model.safetensors"));
-  EXPECT_TRUE(fs::exists(fs::path(out) / "vocab.txt"));
-  EXPECT_TRUE(fs::exists(fs::path(out) / "tokenizer.json"));
 }
 
 }  // namespace
