@@ -185,8 +185,9 @@ std::string find_browser() {
   return "";
 }
 
-// A browser draws the page; the test queries the layout of its engine, and takes a picture.
-TEST(HtmlReport, IsDrawnByABrowser) {
+// A browser draws the page; the test queries the layout of its engine, and takes a picture. The browser starts twice,
+// which takes longer than all other tests of this folder.
+TEST(HtmlReportLong, IsDrawnByABrowser) {
   const std::string browser = find_browser();
   if (browser.empty()) GTEST_SKIP() << "no browser is installed: Debian's package is chromium";
   const TemporaryFolder folder;
