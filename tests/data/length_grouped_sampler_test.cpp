@@ -103,6 +103,7 @@ for n, batch, replicas, epoch, drop in itertools.product([1,5,16,40,333,1000], [
         print(n, batch, replicas, rank, epoch, drop, *flat[rank::replicas])
 )";
 
+// Python takes most of the two seconds: it imports torch.
 TEST(LengthGroupedSampler, OrderIsThatOfHuggingFace) {
   const std::string want = run_python(kGroupingScript);
   if (want.empty()) GTEST_SKIP() << "no python3 with torch (python3-torch) to compare with";

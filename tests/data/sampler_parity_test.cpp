@@ -44,6 +44,7 @@ std::string ours() {
   return out.str();
 }
 
+// Python takes most of the two seconds: it imports torch, and makes 10 692 samplers.
 TEST(DistributedSamplerParity, EveryCombinationIsPyTorchs) {
   const std::string theirs = run_python(kScript);
   if (theirs.empty()) GTEST_SKIP() << "no python3 with torch (python3-torch) to compare with";

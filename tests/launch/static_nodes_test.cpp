@@ -74,6 +74,7 @@ TEST_F(TwoNodes, ACauseOnAnotherNodePrecedesAConsequenceThatWasReportedFirst) {
   EXPECT_EQ(story_at(1), "rank 0 failed by itself");
 }
 
+// Takes 2 s: so long a node waits for a cause from another one.
 TEST_F(TwoNodes, AConsequenceCountsIfNoNodeReportsACause) {
   node_of(1).report_failure({"rank 1 lost rank 0", /*blames_a_peer=*/true});
   EXPECT_EQ(story_at(0), "rank 1 lost rank 0");
