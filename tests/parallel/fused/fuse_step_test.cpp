@@ -24,7 +24,8 @@ INSTANTIATE_TEST_SUITE_P(EnginesLong, FusedStep, ::testing::Values("shm"),
 
 TEST_P(FusedStep, JoinsRanksWithFewerInputs) {
   fuse_ranks(GetParam(), 3, [](Group group) {
-    for (const bool by_initial : {true, false}) {
+    // Clipping hides what a gradient is divided by, so one training is not clipped.
+    for (const auto& [by_initial, max_norm] : {std::pair(true, 0.7), std::pair(false, 0.7), std::pair(false, 0.0)}) {
       std::vector<at::Tensor> ends;
       for (const bool fused : {false, true}) {
         const Linear model = make_linear(20, 4);
@@ -34,7 +35,7 @@ TEST_P(FusedStep, JoinsRanksWithFewerInputs) {
         JoinOptions join;
         join.divide_by_initial_world_size = by_initial;
         StepOptions clipped;
-        clipped.max_norm = 0.7;
+        clipped.max_norm = max_norm;
         ddp.join(
             [&] {
               for (int step = 0; step < 2 + 2 * group->rank(); ++step) {
@@ -49,7 +50,7 @@ TEST_P(FusedStep, JoinsRanksWithFewerInputs) {
             join);
         ends.push_back(model->weight.detach().clone());
       }
-      EXPECT_LE((ends[0] - ends[1]).abs().max().item<double>(), 1e-6) << by_initial;
+      EXPECT_LE((ends[0] - ends[1]).abs().max().item<double>(), 1e-6) << by_initial << " " << max_norm;
     }
   });
 }
@@ -64,9 +65,10 @@ TEST_P(FusedStep, LeavesOutStepsWithInfiniteGradientsOnAllRanks) {
       if (fused) ddp.fuse(optimizer);
       GradScaler scaler;
       std::vector<bool> skipped;
-      for (int step = 0; step < 4; ++step) {
+      for (int step = 0; step < 6; ++step) {
         at::Tensor input = fuse_batch(group->rank(), step, 20);
-        if (step == 2 && group->rank() == 1) input[0][3] = INFINITY;
+        const bool is_infinite = step == 2 || step == 5;  // without clipping, and with it
+        if (is_infinite && group->rank() == 1) input[0][3] = INFINITY;
         scaler.scale(ddp(input).mean()).backward();
         StepOptions options;
         options.zero_grad = true;
@@ -76,8 +78,8 @@ TEST_P(FusedStep, LeavesOutStepsWithInfiniteGradientsOnAllRanks) {
         optimizer.zero_grad();
         EXPECT_EQ(model->weight.grad().count_nonzero().item<std::int64_t>(), 0);
       }
-      EXPECT_EQ(skipped, (std::vector<bool>{false, false, true, false}));
-      EXPECT_EQ(scaler.get_scale(), 32768);
+      EXPECT_EQ(skipped, (std::vector<bool>{false, false, true, false, false, true}));
+      EXPECT_EQ(scaler.get_scale(), 16384);
       ends.push_back(model->weight.detach().clone());
     }
     EXPECT_LE((ends[0] - ends[1]).abs().max().item<double>(), 1e-6);
