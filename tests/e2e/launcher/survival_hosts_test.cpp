@@ -101,7 +101,7 @@ TEST_F(SurvivingHosts, LetAHostJoinWhileTheyTrainAndGoOnWithoutIt) {
 
 // Four have all virtual shards. The fifth one waits until the training ends.
 TEST_F(SurvivingHostsLong, LetNoMoreRanksInThanTheStateAllows) {
-  const Words events{"0", "20", "say"};
+  const Words events{"0", "20", "say", "5", "6", "slow"};
   const Program a = elastic("1:2", events, {"--nproc-per-node=4"});
   expect(a, "in step 20");
   const Program b = elastic("1:2", events);
@@ -118,7 +118,7 @@ TEST_F(SurvivingHostsLong, ReplaceALostRankOfAHostThatMayComeAndGo) {
 }
 
 TEST_F(SurvivingHostsLong, GiveAFreePlaceToOneThatWaits) {
-  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Words events{"0", "20", "say", "3", "6", "slow"};
   const Program a = elastic("1:2", events);
   expect(a, "in step 20");
   const Program b = elastic("1:2", events);

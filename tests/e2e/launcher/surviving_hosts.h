@@ -16,7 +16,7 @@ namespace lockstep {
 using Program = std::unique_ptr<RunningProgram>;
 
 // Where others must have time to join, the steps before that are slow, which is an event.
-inline const std::string kSteps = "3000";
+inline const std::string kSteps = "1000";
 
 // The number after "bits " in what any host's ranks have printed.
 inline std::string bits_of(const std::vector<ProgramEnd>& ends) {
