@@ -162,6 +162,31 @@ TEST(SeveralRanksFail, AndLeaveNoFolderThatOneFillsWhileAnotherRemovesIt) {
   EXPECT_EQ(hidden_names_in(folder / "out"), std::vector<std::string>());
 }
 
+// As on a host that does not share the folder: what is written does not appear there.
+class WritesElsewhere : public FileSystem {
+ public:
+  int create(const std::string& path, mode_t mode) override {
+    const int file = FileSystem::create(path, mode);
+    std::filesystem::remove(path);
+    return file;
+  }
+};
+
+TEST(SeveralRanksFail, IfTheFirstDoesNotSeeWhatAnotherHasWritten) {
+  const TemporaryFolder folder;
+  on_ranks("tcp", 2, [&](const Group& group) {
+    WritesElsewhere elsewhere;
+    FileSystem& files = group->rank() == 1 ? elsewhere : real_file_system();
+    CheckpointWriter writer(rank_options(folder / "out", files), group);
+    const std::string error = error_of([&] {
+      writer.save(sample_content(4, group->rank(), 2, true));
+      writer.wait();
+    });
+    EXPECT_TRUE(holds(error, "rank 0 does not see it")) << error;
+  });
+  EXPECT_TRUE(steps_in(folder / "out").empty());
+}
+
 TEST(SeveralRanksFail, WhenTheySaveDifferentSteps) {
   const TemporaryFolder folder;
   on_ranks("gloo", 2, [&](const Group& group) {
