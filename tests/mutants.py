@@ -188,9 +188,10 @@ OF_THE_LOSS = [
     ("gradients are divided by the ranks, too", SRC + "train/ddp/ddp_engine.cpp",
      "count == 0 ? 0 : world_size_ / static_cast<double>(count);", "count == 0 ? 0 : 1 / static_cast<double>(count);",
      test("train_test", "*OneFormula*")),
-    ("each micro-batch sends its gradients", SRC + "train/ddp/ddp_engine.cpp",
-     "    if (how.is_last) return forward_backward(batch, how);\n", "    return forward_backward(batch, how);\n",
-     test("train_test", "*OneFormula*")),
+    ("the loss of an evaluation counts batches", SRC + "train/loop/evaluation.cpp",
+     "sums.count += result.loss->count.item<std::int64_t>();", "++sums.count;", test("train_test", "*Evaluation*")),
+    ("what an update's loss counts is that of the rank alone", SRC + "train/shards/update_totals.cpp",
+     "  group->all_reduce(sums);\n", "", test("train_test", "*OneFormula*")),
 ]
 
 OF_READERS = [
