@@ -5,6 +5,7 @@
 
 For each mutant a file is changed, compiled, and linked with the test program that must notice it; tests/mutant_build.py
 says how. Only tests of the ordinary suite count, unless --long is given. Exits with 1 if nothing notices a mutant.
+While tests of the launcher run, the build folder's lockstep has the mutant.
 --check compiles nothing: it looks whether all places that are changed, and all tests that are named, are there, as far
 as their programs are built.
 
@@ -18,8 +19,8 @@ SRC = "src/lockstep/"
 KERNELS = [SRC + "optim/kernels/kernels_" + name + ".cpp" for name in ("scalar", "avx2", "avx512")]
 
 
-def test(program, tests, objects=one_object):
-    return Look(program, ["--gtest_filter=" + tests, "--gtest_fail_fast"], objects)
+def test(program, tests, objects=one_object, starts=None):
+    return Look(program, ["--gtest_filter=" + tests, "--gtest_fail_fast"], objects, starts=starts)
 
 
 # (what is wrong then, file, what stands there, what stands there instead, who must notice it)
@@ -148,10 +149,10 @@ OF_CHECKPOINTS = [
 OF_THE_LAUNCHER = [
     ("the exit code of a rank is taken for a status of wait", SRC + "launch/process/exit_status.cpp",
      "status.code = info.si_status;", "status.code = info.si_status >> 8;",
-     test("e2e_launcher_test", "Failure.IsReported*")),
+     test("e2e_launcher_test", "Failure.IsReported*", starts="lockstep")),
     ("restarts are not counted", SRC + "launch/nodes/one_node.cpp",
      "agreement.restarts = attempt_ + replacements_;", "agreement.restarts = replacements_;",
-     test("e2e_launcher_test", "Restarts.*")),
+     test("e2e_launcher_test", "Restarts.*", starts="lockstep")),
     ("ranks do not learn the number of their host's ranks", SRC + "launch/ranks/rank_environment.cpp",
      '      {"LOCAL_WORLD_SIZE", number(place.local_world_size)},\n', "", test("launch_test", "RankVariables*")),
     ("variables that the launcher was given come before those of a rank", SRC + "launch/ranks/rank_environment.cpp",
