@@ -44,6 +44,7 @@ struct LoadReport {
   std::vector<std::string> unexpected;  ///< tensors in the file that the model lacks
   std::vector<Mismatch> mismatched;     ///< parameters with another shape in the file; they were newly initialised
   std::string vocabulary;               ///< a warning that the tokenizer is probably another model's; else empty
+  std::string untied;  ///< warnings of tensors that config.json ties and that have different values; else empty
 
   /// True if any parameter was newly initialised: the model should be trained before it is used.
   bool has_new_weights() const { return !missing.empty() || !mismatched.empty(); }
@@ -64,7 +65,9 @@ struct WeightRules {
   std::string base_prefix;      ///< "bert": name of the base model inside a model with a head
   std::int64_t vocab_size = 0;  ///< tokens that the model embeds; 0: it has no embedding
   /// Further names that files use for a parameter of this model: {"lm_head.weight", "transformer.wte.weight"}. They are
-  /// looked up if the file lacks the parameter's own name.
+  /// looked up if the file lacks the parameter's own name. If it has both with different values, `from_pretrained`
+  /// makes a model whose weights are not tied, and takes a bias from the further name; load_weights reports such a
+  /// weight.
   std::vector<std::pair<std::string, std::string>> tied;
   /// True for tensors in the file that are not weights, or that this class leaves out on purpose.
   std::function<bool(const std::string&)> is_ignored;

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/text/affixes.h"
+#include "lockstep/models/tied_weights.h"
 
 namespace lockstep {
 namespace {
@@ -49,11 +50,12 @@ class NameMap {
     adds_ = !rules.base_prefix.empty() && model_has && !file_has;
     removes_ = !rules.base_prefix.empty() && file_has && !model_has;
     targets_ = &targets;
+    for (const auto& [other, own] : rules.tied) tied_.insert(other);
   }
 
   std::string operator()(const std::string& file_name) const {
     const std::string name = modern_name(file_name);
-    if (adds_ && targets_->count(name) == 0) return prefix_ + name;
+    if (adds_ && targets_->count(name) == 0 && tied_.count(name) == 0) return prefix_ + name;
     if (removes_ && starts_with(name, prefix_)) return name.substr(prefix_.size());
     return name;
   }
@@ -63,31 +65,63 @@ class NameMap {
   bool adds_ = false;
   bool removes_ = false;
   const Targets* targets_ = nullptr;
+  std::set<std::string> tied_;
 };
 
 struct Plan {
   std::map<std::string, std::string> source_of;  // parameter to the file's name
   std::vector<std::string> unexpected;
+  std::string untied;
+
+  // Two names of a file may mean one parameter, such as "gamma" and "weight". Its own name wins, and the other is
+  // reported.
+  void add(const std::string& parameter, const std::string& name) {
+    const auto [at, is_new] = source_of.emplace(parameter, name);
+    if (is_new) return;
+    unexpected.push_back(name == parameter ? at->second : name);
+    if (name == parameter) at->second = name;
+  }
 };
+
+// A file may have a tied tensor under both names. The values of a bias that scores words are those under the further
+// name, as in Hugging Face's library; a weight was untied before the model was built, if it could be.
+void add_tied(const std::map<std::string, std::string>& tied_sources, const WeightFiles& files, Plan& plan) {
+  for (const auto& [parameter, source] : tied_sources) {
+    const auto [own, is_new] = plan.source_of.emplace(parameter, source);
+    if (is_new || own->second == source || are_equal(files, own->second, source)) continue;
+    if (!ends_with(parameter, ".bias")) {
+      plan.unexpected.push_back(source);
+      continue;
+    }
+    plan.untied += fmt::format(
+        "The file has both {} and {}, which are one, with different values: the first scores words and is used, the "
+        "second is NOT used.\n",
+        source, own->second);
+    own->second = source;
+  }
+}
 
 Plan plan_of(const WeightRules& rules, const WeightFiles& files, const Targets& targets) {
   const std::vector<std::string> names = files.names();
   const NameMap map(rules, names, targets);
   Plan plan;
-  std::map<std::string, std::string> tied_sources;
+  std::map<std::string, std::string> tied_sources, further_sources;
   for (const std::string& name : names) {
     const std::string model_name = map(name);
     const auto tied =
         std::find_if(rules.tied.begin(), rules.tied.end(), [&](const auto& pair) { return pair.first == model_name; });
     const bool is_target = targets.count(model_name) != 0;
-    if (is_target) plan.source_of[model_name] = name;
+    if (is_target) plan.add(model_name, name);
     if (tied != rules.tied.end()) {
-      tied_sources[tied->second] = name;
+      // Both may be parameters of the model, for files that have one of the two.
+      if (is_target) further_sources[tied->second] = name;
+      if (!is_target) tied_sources[tied->second] = name;
     } else if (!is_target && (!rules.is_ignored || !rules.is_ignored(model_name))) {
       plan.unexpected.push_back(name);
     }
   }
-  for (const auto& [parameter, source] : tied_sources) plan.source_of.emplace(parameter, source);
+  plan.source_of.insert(further_sources.begin(), further_sources.end());
+  add_tied(tied_sources, files, plan);
   return plan;
 }
 
@@ -126,7 +160,7 @@ std::string LoadReport::text() const {
         "exactly identical.\n",
         path, architecture, list_text(unexpected));
   }
-  text += vocabulary;
+  text += vocabulary + untied;
   if (!missing.empty()) {
     text += fmt::format(
         "Some weights of {} were not initialized from the model checkpoint at {} and are newly initialized: {}{}",
@@ -150,6 +184,7 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
   report.path = path;
   report.architecture = rules.architecture;
   report.unexpected = plan.unexpected;
+  report.untied = plan.untied;
   if (rules.vocab_size > 0) report.vocabulary = check_tokenizer_size(rules.vocab_size, path, options);
   for (const auto& [name, target] : targets) {
     const auto source = plan.source_of.find(name);

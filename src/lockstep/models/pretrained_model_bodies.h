@@ -9,6 +9,7 @@
 #include "lockstep/models/bert_config.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/model_memory.h"
+#include "lockstep/models/tied_weights.h"
 #include "lockstep/models/token_batch.h"
 
 // The bodies of the templates in pretrained_model.h. The source of each model includes them and instantiates its own
@@ -40,9 +41,12 @@ Config config_for(const std::string& folder, const LoadOptions& options) {
 template <typename Impl, typename Config, typename Base>
 Loaded<Impl> PretrainedModule<Impl, Config, Base>::from_pretrained(const std::string& folder,
                                                                    const LoadOptions& options) {
-  const auto config = config_for<Config>(folder, options);
+  auto config = config_for<Config>(folder, options);
+  const std::string untied = weights_to_untie(weight_rules(config, Impl::kArchitecture), folder);
+  if (!untied.empty()) config.tie_word_embeddings = false;
   auto model = build_model(folder, [&] { return std::make_shared<Impl>(config, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, weight_rules(config, Impl::kArchitecture), folder, options);
+  report.untied = untied + report.untied;
   return {std::move(model), std::move(report)};
 }
 

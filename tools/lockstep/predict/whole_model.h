@@ -8,13 +8,14 @@
 
 namespace lockstep {
 
-/// Warns of tensors of `folder` that the model lacks. @throws Error  if parameters of the model are not in `folder`
+/// Warns of tensors of `folder` that the model lacks, or that it holds apart although config.json ties them. @throws
+/// Error  if parameters of the model are not in `folder`
 inline void require_whole_model(const LoadReport& report, const std::string& folder) {
   if (report.has_new_weights()) {
     throw Error("the model has no weights for all of its parameters, so its answers mean nothing\n" + report.text(),
                 folder, "give the folder of a trained model");
   }
-  if (!report.unexpected.empty()) log_warning("{}", report.text());
+  if (!report.unexpected.empty() || !report.untied.empty()) log_warning("{}", report.text());
 }
 
 }  // namespace lockstep
