@@ -120,44 +120,102 @@ TEST(SlurmCommand, ChecksAScriptFromAPipe) {
   EXPECT_TRUE(has(large.err, "the most is 1048576")) << large.err;
 }
 
-// A warning before the time limit: the training saves, the job is queued again, and continues from there.
-TEST_F(Slurm, ASignalSavesAndQueuesAgain) {
-  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
-  const std::string flags = "--task text-classification --model bert-tiny --tokenizer " + data +
-                            "reviews-vocab --train-file " + data +
-                            "reviews.csv --label-column division --max-length 16 --max-steps 400 --logging-steps 1 "
-                            "--save-steps 100000 --resume-from-checkpoint true --output-dir " +
-                            (folder_ / "trained");
-  Words program{kBin + "/lockstep", "train"};
-  std::istringstream words(flags);
-  for (std::string word; words >> word;) program.push_back(word);
-  write_script(folder_ / "job.sh", {"--ntasks-per-node", "2", "--time", "5"}, program);
-  const ProgramEnd queued =
-      on_cluster({"sbatch", "--parsable", "--chdir=" + std::string(folder_ / ""), folder_ / "job.sh"});
-  ASSERT_EQ(queued.code, 0) << queued.err;
-  const std::string job = queued.out.substr(0, queued.out.find('\n'));
-  const auto wait_for = [&](const std::string& what, const std::function<bool()>& holds) {
+// A warning before the time limit: the training saves, the job is queued again, continues from there, and ends with the
+// bits of a training that nobody has warned. Slurm itself takes ten seconds for it.
+class SlurmWarning : public Slurm {
+ protected:
+  // A training of two ranks into `output`.
+  Words training(const std::string& output) const {
+    const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+    return {kBin + "/lockstep",
+            "train",
+            "--task",
+            "text-classification",
+            "--model",
+            "bert-tiny",
+            "--tokenizer",
+            data + "reviews-vocab",
+            "--train-file",
+            data + "reviews.csv",
+            "--label-column",
+            "division",
+            "--max-length",
+            "16",
+            "--max-steps",
+            "400",
+            "--logging-steps",
+            "1",
+            "--save-steps",
+            "100000",
+            "--resume-from-checkpoint",
+            "true",
+            "--output-dir",
+            output};
+  }
+  std::string state_of(const std::string& job) const { return on_cluster({"scontrol", "show", "job", job}).out; }
+  void wait_for(const std::string& what, const std::function<bool()>& holds) const {
     const Deadline deadline = Deadline::after(kSlurmPatience);
     while (!holds()) {
       ASSERT_FALSE(deadline.passed()) << what << " did not come:\n" << job_output();
       on_cluster({"sleep", "0.2"});  // another process writes, without an event to wait for
     }
-  };
-  wait_for("a step", [&] { return has(job_output(), "'loss'"); });
-  ASSERT_EQ(on_cluster({"scancel", "--signal=USR1", job}).code, 0);
-  wait_for("the second turn", [&] { return has(on_cluster({"scontrol", "show", "job", job}).out, "Restarts=1"); });
-  EXPECT_TRUE(has(job_output(), "Stopped by signal 15 after step ")) << job_output();
-  bool has_start = false;
-  wait_for("the end", [&] {
-    const std::string state = on_cluster({"scontrol", "show", "job", job}).out;
-    // Slurm lets a requeued job wait two minutes, and takes another start only once the first turn is cleaned up. Its
-    // daemon refuses what starts in the second in which it ended the first turn: it takes that for the ended job.
-    if (!has_start && has(state, "JobState=PENDING"))
-      has_start = on_cluster({"scontrol", "update", "JobId=" + job, "StartTime=now+2"}).code == 0;
-    EXPECT_FALSE(has(state, "JobState=FAILED")) << state;
-    return has(state, "JobState=COMPLETED") || HasFailure();
-  });
-  EXPECT_TRUE(has(job_output(), "Continuing from ")) << job_output();
+  }
+  std::string queue() const {
+    const ProgramEnd queued =
+        on_cluster({"sbatch", "--parsable", "--chdir=" + std::string(folder_ / ""), folder_ / "job.sh"});
+    EXPECT_EQ(queued.code, 0) << queued.err;
+    return queued.out.substr(0, queued.out.find('\n'));
+  }
+  void wait_for_end(const std::string& job) const {
+    bool has_start = false;
+    wait_for("the end", [&] {
+      const std::string state = state_of(job);
+      // Slurm lets a requeued job wait two minutes, and takes another start only once the first turn is cleaned up. Its
+      // daemon refuses what starts in the second in which it ended the first turn: it takes that for the ended job.
+      if (!has_start && has(state, "JobState=PENDING"))
+        has_start = on_cluster({"scontrol", "update", "JobId=" + job, "StartTime=now+2"}).code == 0;
+      EXPECT_FALSE(has(state, "JobState=FAILED")) << state;
+      return has(state, "JobState=COMPLETED") || HasFailure();
+    });
+  }
+  void expect_saved_and_queued_again(const Words& flags, const Words& launcher) {
+    Words program = launcher;
+    for (const std::string& word : training(folder_ / "warned")) program.push_back(word);
+    Words all{"--time", "5"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    write_script(folder_ / "job.sh", all, program);
+    const ProgramEnd check = on_cluster({kBin + "/lockstep", "slurm", "--check", folder_ / "job.sh"});
+    EXPECT_EQ(check.code, 0) << check.out;
+    const std::string job = queue();
+    wait_for("a step", [&] { return has(job_output(), "'loss'"); });
+    ASSERT_EQ(on_cluster({"scancel", "--signal=USR1", job}).code, 0);  // as Slurm does by itself: all of the step
+    wait_for("the second turn", [&] { return has(state_of(job), "Restarts=1"); });
+    EXPECT_TRUE(has(job_output(), "Stopped by signal 10 (SIGUSR1) after step ")) << job_output();
+    wait_for_end(job);
+    EXPECT_TRUE(has(job_output(), "Continuing from ")) << job_output();
+
+    Words alone{kBin + "/lockstep", "run", "--nproc-per-node", "2"};
+    for (const std::string& word : training(folder_ / "alone")) alone.push_back(word);
+    const ProgramEnd whole = run_program(alone, {{"OMP_NUM_THREADS", "1"}}, kSlurmPatience);
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    const std::string weights = content(folder_ / "alone/model.safetensors");
+    EXPECT_FALSE(weights.empty());
+    EXPECT_TRUE(content(folder_ / "warned/model.safetensors") == weights) << job_output();
+  }
+};
+
+TEST_F(SlurmWarning, ToALauncherOnEachHostSavesAndQueuesAgainWithEqualBits) {
+  expect_saved_and_queued_again({"--nodes", "2"}, {kBin + "/lockstep", "run", "--nproc-per-node", "1"});
+}
+
+class SlurmWarningLong : public SlurmWarning {};
+
+TEST_F(SlurmWarningLong, ToRanksOfSrunSavesAndQueuesAgainWithEqualBits) {
+  expect_saved_and_queued_again({"--ntasks-per-node", "2"}, {});
+}
+
+TEST_F(SlurmWarningLong, ToALauncherOnOneHostSavesAndQueuesAgainWithEqualBits) {
+  expect_saved_and_queued_again({}, {kBin + "/lockstep", "run", "--nproc-per-node", "2", "--max-restarts", "1"});
 }
 
 }  // namespace

@@ -102,6 +102,11 @@ TEST_P(FirstStop, IsThereIfNothingElseEndedARank) {
   EXPECT_EQ(first != nullptr ? first->rank : -1, GetParam().want);
 }
 
+RankEnd warned(RankEnd end) {
+  end.warned_by = SIGUSR1;
+  return end;
+}
+
 RankEnd stopped(int rank, int code = 143, int signal = 0) {
   return with_file(end_of(rank, code, signal), Kind::Stopped);
 }
@@ -116,6 +121,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Stopped{"a_crash_afterwards_is_a_failure", {stopped(0, 0, SIGSEGV)}, -1},
                       Stopped{"another_failed", {stopped(0), end_of(1, 1)}, -1},
                       Stopped{"another_was_survived", {survived(end_of(1, 0, SIGKILL)), stopped(0)}, 0},
+                      Stopped{"any_program_that_was_warned", {warned(end_of(0, 143)), warned(end_of(1, 143))}, 0},
+                      Stopped{"by_the_code_of_the_warning", {warned(end_of(1, 128 + SIGUSR1))}, 1},
+                      Stopped{"a_failure_after_a_warning", {warned(end_of(0, 143)), warned(end_of(1, 1))}, -1},
+                      Stopped{"death_of_a_warning", {warned(end_of(0, 0, SIGUSR1))}, -1},
+                      Stopped{"a_recorded_failure_after_a_warning", {warned(with_file(end_of(0, 143), Kind::Own))}, -1},
                       Stopped{"the_launcher_asked_too", {asked(stopped(1, 0, SIGTERM)), asked(stopped(0))}, 1}),
     [](const auto& test) { return test.param.name; });
 

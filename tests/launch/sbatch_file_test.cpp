@@ -216,7 +216,7 @@ TEST(SbatchFile, TakesWordsOfAnyLength) {
 }
 
 TEST(SbatchCheck, NamesASignalThatComesAtTheStart) {
-  const std::string job = "#!/bin/bash\n#SBATCH --ntasks=2\n#SBATCH --signal=B:USR1@120\n";
+  const std::string job = "#!/bin/bash\n#SBATCH --ntasks=2\n#SBATCH --signal=USR1@120\n";
   expect_only(job + "#SBATCH --time=1\nsrun ./t\n", "3", "as soon as it starts");
   EXPECT_TRUE(problems_of(job + "#SBATCH --time=10\nsrun ./t\n").empty());
   expect_only("#!/bin/bash\n#SBATCH --signal=USR1\n#SBATCH -t 2\nsrun ./t\n", "2", "60 s before");

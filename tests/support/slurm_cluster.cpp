@@ -99,7 +99,8 @@ void SlurmCluster::write_configuration(int nodes) {
        << "slurmd-%n.pid\nProctrackType=proctrack/linuxproc\n"
        << "TaskPlugin=task/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\n"
        << "MpiDefault=none\nSwitchType=switch/none\nJobAcctGatherType=jobacct_gather/none\n"
-       << "AccountingStorageType=accounting_storage/none\nSlurmdParameters=config_overrides\nKillWait=5\n";
+       << "AccountingStorageType=accounting_storage/none\nSlurmdParameters=config_overrides\nKillWait=5\n"
+       << "SchedulerParameters=sched_interval=1,bf_interval=1\n";
   for (int node = 1; node <= nodes; ++node) {
     file << "NodeName=node" << node << " NodeHostname=" << host << " NodeAddr=127.0.0.1 Port=" << free_port()
          << " CPUs=4\n";

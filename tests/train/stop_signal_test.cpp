@@ -8,6 +8,8 @@
 #include <csignal>
 #include <functional>
 
+#include "lockstep/base/signals.h"
+
 namespace lockstep {
 namespace {
 
@@ -81,6 +83,44 @@ TEST(StopSignal, TheFirstSigtermAfterSigusr1EndsNothing) {
     const StopSignal signal(kNoTime);
     for (const int number : {SIGUSR1, SIGUSR1, SIGTERM}) ::raise(number);
     return note_of(signal);
+  });
+  EXPECT_EQ(end, -kTookNote);
+}
+
+TEST(StopSignal, TakesNoteOfEveryWarningOfABatchSystem) {
+  for (const int number : kWarningSignals) {
+    const int end = end_of_process([number] {
+      const StopSignal signal(kNoTime);
+      ::raise(number);
+      ::raise(number);
+      return signal.received();
+    });
+    EXPECT_EQ(end, -number) << signal_name(number);
+  }
+}
+
+TEST(StopSignal, AWarningThatTheProgramHandlesKeepsItsMeaning) {
+  const int end = end_of_process([] {
+    std::signal(SIGALRM, [](int) {});
+    const StopSignal signal(kNoTime);
+    ::raise(SIGALRM);
+    return note_of(signal);
+  });
+  EXPECT_EQ(end, 0);
+}
+
+// `lockstep train` reads its data, and evaluates and saves after the training.
+TEST(StopSignal, WarningsBeforeTheTrainingAreKeptForItAndThoseAfterItEndNothing) {
+  const int end = end_of_process([] {
+    hold_warning_signals();
+    ::raise(SIGUSR1);
+    int noted = 0;
+    {
+      const StopSignal signal(kNoTime);
+      noted = signal.received() == SIGUSR1 ? kTookNote : 0;
+    }
+    ::raise(SIGUSR1);
+    return noted;
   });
   EXPECT_EQ(end, -kTookNote);
 }

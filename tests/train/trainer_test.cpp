@@ -241,12 +241,13 @@ TEST_P(TrainerStop, SavesAndEnds) {
   Trainer trainer(training.options);
   const TrainOutput output = trainer.train();
   EXPECT_EQ(output.stopped_by_signal, GetParam() == SIGINT ? SIGINT : SIGTERM);
+  EXPECT_EQ(output.received_signal, GetParam());
   EXPECT_EQ(output.global_step, 4);  // the current update was finished
   EXPECT_TRUE(std::filesystem::exists(training.folder / "checkpoint-4/trainer_state.json"));
 }
 
-// Schedulers that end jobs send the first; those that warn before the time limit send the second; Ctrl-C the third.
-INSTANTIATE_TEST_SUITE_P(Signals, TrainerStop, ::testing::Values(SIGTERM, SIGUSR1, SIGINT));
+// Schedulers that end jobs send the first; Ctrl-C the second; those that warn before the time limit send the others.
+INSTANTIATE_TEST_SUITE_P(Signals, TrainerStop, ::testing::Values(SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU));
 
 // Makes the weights NaN after step 2.
 void let_diverge(TokenTraining& training) {

@@ -21,6 +21,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/processor/address_space.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/ranks/spare_message.h"
@@ -270,6 +271,8 @@ int run_command_line(const std::vector<SubcommandEntry>& entries, int argc, char
   const std::vector<std::string> words = with_help_as_flag({argv + std::min(argc, 1), argv + argc});
   try {
     const SubcommandEntry* const entry = find_entry(entries, words);
+    // A batch system may warn a job before its training has begun, which takes note of it then.
+    if (entry != nullptr && entry->name == "train") hold_warning_signals();
     if (entry != nullptr && entry->make == nullptr) become(entry->program, words);
     wait_if_spare();
   } catch (const std::exception& error) {

@@ -3,11 +3,13 @@
 // lockstep/launch/ranks/spare_message.h. A program that only becomes another one waits there instead. Uses the C
 // library alone.
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lockstep/base/signals.h"
 #include "lockstep/launch/ranks/spare_message.h"
 
 namespace {
@@ -76,9 +78,28 @@ bool receive_environment(int socket, size_t bytes) {
   return true;
 }
 
+// A batch system that warns a job may signal all its processes: one that waits has nothing to save.
+class DeafToWarnings {
+ public:
+  DeafToWarnings() { ::sigprocmask(SIG_BLOCK, &warnings_, &before_); }
+  ~DeafToWarnings() {
+    const timespec no_wait{};
+    while (::sigtimedwait(&warnings_, nullptr, &no_wait) > 0) {
+    }
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  DeafToWarnings(const DeafToWarnings&) = delete;
+  DeafToWarnings& operator=(const DeafToWarnings&) = delete;
+
+ private:
+  const sigset_t warnings_ = lockstep::warning_signal_set();
+  sigset_t before_{};
+};
+
 void wait_as_spare() {
   const char* const number = ::getenv(lockstep::kSpareVariable);
   if (number == nullptr) return;
+  const DeafToWarnings deaf;
   const int socket = ::atoi(number);
   const char loaded = 1;
   // A launcher that needed this process before it was loaded has sent the start, and closed its end.

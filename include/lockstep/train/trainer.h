@@ -33,8 +33,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains until the end, or until a callback, Ctrl-C, SIGTERM or SIGUSR1 stops it. Rank 0 locks the output folder
-  /// until this Trainer is destroyed.
+  /// Trains until the end, or until a callback, Ctrl-C, SIGTERM or a warning (SIGUSR1) stops it. Rank 0 locks the
+  /// output folder until this Trainer is destroyed.
   /// @throws Error  as the model, the data, the ranks and the disk do; and if another process trains into the folder
   TrainOutput train();
 

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/ranks/failure_report.h"
 #include "lockstep/net/worlds/job_memory.h"
@@ -176,8 +177,10 @@ void Attempt::report_failure() {
   has_reported_ = true;
   const RankEnd& first = *first_failure(ranks_.ends());
   own_story_ = describe_failure(first);
-  nodes_.report_failure({own_story_, is_consequence(first), is_usage_error(first), ranks_.joined_members()});
-  ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
+  const bool was_warned = obeyed_warning(first) || died_of_warning(first);
+  nodes_.report_failure(
+      {own_story_, is_consequence(first), is_usage_error(first) || was_warned, ranks_.joined_members()});
+  ranks_.stop(SIGTERM, was_warned ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure);
 }
 
 void Attempt::take_outcome() {
@@ -198,7 +201,7 @@ void Attempt::take_outcome() {
 
 // Call it only while nothing else is awaited, because it drops SIGCHLD.
 bool Attempt::stop_was_asked_for() {
-  while (const std::optional<int> number = signals_.take()) urgent_ = urgent_ || *number != SIGCHLD;
+  while (const std::optional<int> number = signals_.take()) urgent_ = urgent_ || SignalInbox::asks_to_end(*number);
   return urgent_;
 }
 
@@ -206,6 +209,10 @@ void Attempt::take_signals() {
   while (const std::optional<int> number = signals_.take()) {
     if (*number == SIGCHLD) {
       reap_orphans(parts_.helpers(), [this](pid_t pid) { return ranks_.is_running(pid); });
+      continue;
+    }
+    if (is_warning_signal(*number)) {
+      pass_on(*number);
       continue;
     }
     const bool again = signal_.has_value();
@@ -216,6 +223,14 @@ void Attempt::take_signals() {
     }
     ranks_.stop(*number, again ? std::chrono::milliseconds(0) : parts_.plan.grace_after_signal);
   }
+}
+
+// What it means, and when they end, is for the ranks to say. The batch system ends the job if they do not.
+void Attempt::pass_on(int warning) {
+  if (ranks_.all_ended()) return;
+  log_warning("{} arrived, a batch system's warning: it is passed on to the ranks, which may save and stop",
+              signal_name(warning));
+  ranks_.warn(warning);
 }
 
 }  // namespace lockstep

@@ -46,6 +46,7 @@ class Attempt {
   void take_outcome();
   bool stop_was_asked_for();
   void take_signals();
+  void pass_on(int warning);
 
   LauncherParts parts_;
   NodeGroup& nodes_;

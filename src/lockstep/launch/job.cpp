@@ -15,6 +15,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/attempt.h"
 #include "lockstep/launch/job_summary.h"
@@ -107,7 +108,7 @@ void leave(NodeGroup& nodes, SignalInbox& signals) {
   while (!has_left.get()) {
     ::poll(events.data(), events.size(), -1);
     while (const std::optional<int> number = signals.take()) {
-      if (*number == SIGCHLD) continue;
+      if (!SignalInbox::asks_to_end(*number)) continue;
       log_warning("{} cuts the goodbye to the other launchers short", signal_name(*number));
       nodes.abort_leave();
     }

@@ -9,7 +9,7 @@ namespace lockstep {
 ///
 /// Call it once, from the main thread, while the process has no other threads: it forks, and takes over signals.
 /// @return  0 if all ranks of all nodes succeeded; 128 + signal if a signal ended this process, or if all ranks
-///          stopped in order because one of them got a signal, which a warning reports
+///          stopped in order because one of them got a signal, or they were warned of the end of the job's time
 /// @throws Error  if a rank failed (which failed first, how, its last output, and what to try), or cannot be started
 int run_job(const LaunchPlan& plan);
 

@@ -12,16 +12,23 @@
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/signals.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::array<int, 3> kStopSignals{SIGTERM, SIGINT, SIGUSR1};
+constexpr std::size_t kRequests = 2;
+constexpr std::array<int, kRequests + kWarningSignals.size()> kStopSignals = [] {
+  std::array<int, kRequests + kWarningSignals.size()> all{SIGTERM, SIGINT};
+  for (std::size_t i = 0; i < kWarningSignals.size(); ++i) all[kRequests + i] = kWarningSignals[i];
+  return all;
+}();
 constexpr std::int64_t kNever = -1;
 
 std::mutex stop_signal_mutex;
 int stop_signal_users = 0;
 std::array<struct sigaction, kStopSignals.size()> stop_signals_before{};
+sigset_t blocked_before{};
 volatile std::sig_atomic_t stop_signal_came = 0;
 std::atomic<std::int64_t> first_request_ms{kNever};
 std::atomic<std::int64_t> same_request_ms{0};
@@ -42,8 +49,8 @@ bool is_asked_again() {
 // Calls what a signal handler may call only.
 extern "C" void take_note_of_stop_signal(int number) {
   const int code = errno;
-  if (stop_signal_came == 0) stop_signal_came = number == SIGINT ? SIGINT : SIGTERM;
-  if (number != SIGUSR1 && is_asked_again()) {
+  if (stop_signal_came == 0) stop_signal_came = number;
+  if ((number == SIGTERM || number == SIGINT) && is_asked_again()) {
     ::sigaction(number, &stop_signals_before[number == SIGTERM ? 0 : 1], nullptr);
     ::raise(number);  // is delivered when this handler returns
   }
@@ -51,8 +58,16 @@ extern "C" void take_note_of_stop_signal(int number) {
 }
 static_assert(kStopSignals[0] == SIGTERM && kStopSignals[1] == SIGINT);
 
-bool is_ignored_interrupt(int number, const struct sigaction& before) {
-  return number == SIGINT && before.sa_handler == SIG_IGN;
+// SIGTERM and SIGUSR1 always ask a training to stop. An interrupt that is ignored stays ignored, and of the other
+// warnings a program that handles or ignores them keeps its own meaning.
+bool keeps_its_meaning(int number, const struct sigaction& before) {
+  if (number == SIGTERM || number == SIGUSR1) return false;
+  return number == SIGINT ? before.sa_handler == SIG_IGN : before.sa_handler != SIG_DFL;
+}
+
+// After the training such a warning has nothing to save any more, and would end the process before its work is done.
+bool was_kept_for_training(int number) {
+  return is_warning_signal(number) && ::sigismember(&blocked_before, number) == 1;
 }
 
 }  // namespace
@@ -72,10 +87,12 @@ StopSignal::StopSignal(std::chrono::milliseconds same_request) {
         throw Error(std::string("cannot catch SIG") + ::sigabbrev_np(kStopSignals[i]) + ": " + errno_text(errno),
                     "StopSignal", "set enable_jit_checkpoint to false");
       }
-      if (is_ignored_interrupt(kStopSignals[i], stop_signals_before[i])) {
+      if (keeps_its_meaning(kStopSignals[i], stop_signals_before[i])) {
         ::sigaction(kStopSignals[i], &stop_signals_before[i], nullptr);
       }
     }
+    const sigset_t warnings = warning_signal_set();
+    ::pthread_sigmask(SIG_UNBLOCK, &warnings, &blocked_before);  // takes note of those that arrived before
   }
   ++stop_signal_users;
 }
@@ -83,7 +100,11 @@ StopSignal::StopSignal(std::chrono::milliseconds same_request) {
 StopSignal::~StopSignal() {
   const std::lock_guard<std::mutex> lock(stop_signal_mutex);
   if (--stop_signal_users > 0) return;
-  for (std::size_t i = 0; i < kStopSignals.size(); ++i) ::sigaction(kStopSignals[i], &stop_signals_before[i], nullptr);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    struct sigaction after = stop_signals_before[i];
+    if (was_kept_for_training(kStopSignals[i])) after.sa_handler = SIG_IGN;
+    ::sigaction(kStopSignals[i], &after, nullptr);
+  }
 }
 
 int StopSignal::received() const { return stop_signal_came; }

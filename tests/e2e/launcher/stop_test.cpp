@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lockstep/base/signals.h"
+#include "lockstep/launch/process/process_table.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
@@ -91,6 +93,87 @@ TEST(Stop, SecondSignalKills) {
   program.send(SIGINT);
   program.send(SIGTERM);
   EXPECT_EQ(program.wait(soon()).code, 128 + SIGINT);
+}
+
+// Batch systems warn a job by a signal of the user's choice: the ranks decide what it means.
+class Warned : public ::testing::TestWithParam<int> {
+ protected:
+  // Two ranks that do `handler` when the warning arrives.
+  Words job(const std::string& handler, const Words& flags = {}) const {
+    Words all{"--nproc-per-node=2"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    const std::string trap = handler.empty() ? "" : "trap '" + handler + "' " + std::to_string(GetParam()) + "; ";
+    return launch(all, shell(trap + "echo ready; while :; do sleep 0.05; done"));
+  }
+  static void wait_until_ready(RunningProgram& program) {
+    const Deadline deadline = soon();
+    while (sorted_lines(program.out()).size() < 2) ASSERT_TRUE(program.wait_for_more(deadline)) << program.err();
+  }
+  ProgramEnd end_of(const Words& words) const {
+    RunningProgram program(words);
+    wait_until_ready(program);
+    program.send(GetParam());
+    return program.wait(soon());
+  }
+};
+
+// Saving takes longer than the ranks would get after a failure. The job's time is over: no restart.
+TEST_P(Warned, RanksSaveAndTheLauncherEndsWithTheirCode) {
+  const std::string saving = GetParam() == SIGUSR1 ? "sleep 1.3; " : "";
+  const ProgramEnd end = end_of(job(saving + "echo saved; exit 143", {"--max-restarts=3"}));
+  EXPECT_EQ(end.code, 143) << end.err;
+  EXPECT_EQ(sorted_lines(end.out), (Words{"ready", "ready", "saved", "saved"}));
+  EXPECT_TRUE(has(end.err, signal_name(GetParam()) + " arrived, a batch system's warning")) << end.err;
+  EXPECT_TRUE(has(end.err, "stopped in order upon " + signal_name(GetParam()))) << end.err;
+  EXPECT_TRUE(has(end.err, "nothing has failed")) << end.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Warned, ::testing::ValuesIn(kWarningSignals),
+                         [](const auto& test) { return signal_name(test.param); });
+
+class WarnedBySigusr1 : public Warned {};
+
+TEST_P(WarnedBySigusr1, AProgramMayContinue) {
+  const ProgramEnd end = end_of(job("echo noted; exit 0"));
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(sorted_lines(end.out), (Words{"noted", "noted", "ready", "ready"}));
+}
+
+TEST_P(WarnedBySigusr1, AProgramThatDoesNotHandleItFailsAndIsToldSo) {
+  const ProgramEnd end = end_of(job("", {"--max-restarts=3"}));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "failed first: killed by SIGUSR1")) << end.err;
+  EXPECT_TRUE(has(end.err, "which the program does not handle")) << end.err;
+  EXPECT_EQ(sorted_lines(end.out), (Words{"ready", "ready"}));  // no restart
+}
+
+// As Slurm signals a step: the launcher, its ranks and its helpers.
+TEST_P(WarnedBySigusr1, AllProcessesOfTheJobMayGetItAtOnce) {
+  RunningProgram program(job("sleep 0.1; echo saved; exit 143", {"--max-restarts=1", "--warm-spares"}));
+  wait_until_ready(program);
+  std::vector<pid_t> all = descendants(program.pid(), {});
+  all.push_back(program.pid());
+  for (int i = 0; i < 3; ++i) {
+    for (const pid_t pid : all) ::kill(pid, GetParam());
+  }
+  const ProgramEnd end = program.wait(soon());
+  EXPECT_EQ(end.code, 143) << end.err;
+  EXPECT_TRUE(has(end.out, "saved\n")) << end.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, WarnedBySigusr1, ::testing::Values(SIGUSR1));
+
+// The end of the job's time, after the warning, asks once more.
+TEST(Stop, SigtermAfterAWarningIsTheFirstRequest) {
+  RunningProgram program(launch({}, shell("trap 'echo warned' USR1; trap 'sleep 0.3; echo saved; exit 143' TERM; "
+                                          "echo ready; while :; do sleep 0.05; done")));
+  ASSERT_TRUE(program.wait_for("ready\n", soon()));
+  program.send(SIGUSR1);
+  ASSERT_TRUE(program.wait_for("warned\n", soon()));
+  program.send(SIGTERM);
+  const ProgramEnd end = program.wait(soon());
+  EXPECT_EQ(end.code, 143) << end.err;
+  EXPECT_TRUE(has(end.out, "saved\n")) << end.out;
 }
 
 TEST(Stop, WhatRanksLeaveRunningEndsWithTheJob) {

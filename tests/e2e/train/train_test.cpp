@@ -6,8 +6,11 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/signals.h"
+#include "lockstep/launch/process/process_table.h"
 #include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/process_of_rank.h"
@@ -150,8 +153,68 @@ TEST(TrainCommand, StopsInOrderWhenOneRankIsAskedToEnd) {
   EXPECT_TRUE(says(end.err, "was asked to end by a signal, and stopped in order: exit code 143")) << end.err;
   EXPECT_TRUE(says(end.err, "rank 1 (local rank 1, pid " + std::to_string(*rank))) << end.err;
   EXPECT_TRUE(says(end.err, "rank 0: stopped in order, exit code 143")) << end.err;
-  EXPECT_TRUE(says(end.err, "the training was asked to end by SIGTERM or SIGUSR1: it stopped after update")) << end.err;
+  EXPECT_TRUE(says(end.err, "the training was asked to end by SIGTERM: it stopped after update")) << end.err;
   for (const char* word : {"error", "failed first", "gdb"}) EXPECT_FALSE(says(end.err, word)) << end.err;
+}
+
+// As a batch system warns a job step: launcher and ranks at once, or the launcher alone. SIGUSR2 means the same.
+struct WarnedTraining {
+  const char* name;
+  int signal;
+  bool all_at_once;
+  friend std::ostream& operator<<(std::ostream& out, const WarnedTraining& c) { return out << c.name; }
+};
+class TrainCommandWarned : public ::testing::TestWithParam<WarnedTraining> {};
+
+TEST_P(TrainCommandWarned, SavesAndEndsWithTheCodeOnWhichScriptsQueueAgain) {
+  const TemporaryFolder folder;
+  RunningProgram program(joined_words(
+      {kTrainBin + "/lockstep", "run", "--nproc-per-node", "2", "--max-restarts", "2"},
+      review_training(folder / "out", {"--num-train-epochs", "50", "--save-strategy", "no", "--logging-steps", "1"})));
+  ASSERT_TRUE(program.wait_for("'epoch': 0.0", Deadline::after(std::chrono::seconds(120)))) << program.err();
+  if (GetParam().all_at_once) {
+    for (const pid_t pid : descendants(program.pid(), {})) ::kill(pid, GetParam().signal);
+  }
+  program.send(GetParam().signal);
+  const ProgramEnd end = program.wait(Deadline::after(std::chrono::seconds(120)));
+  EXPECT_EQ(end.code, 143) << end.out << end.err;
+  const std::string name = signal_name(GetParam().signal);
+  const std::string number = std::to_string(GetParam().signal);
+  EXPECT_TRUE(says(end.out, "Stopped by signal " + number + " (" + name + ") after step ")) << end.out;
+  EXPECT_TRUE(says(end.err, name + " arrived, a batch system's warning")) << end.err;
+  for (const char* word : {"error", "failed first"}) EXPECT_FALSE(says(end.err, word)) << end.err;
+  ASSERT_TRUE(std::filesystem::exists(folder / "out")) << end.out;
+  bool has_checkpoint = false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "out")) {
+    has_checkpoint = has_checkpoint || says(entry.path().filename().string(), "checkpoint-");
+  }
+  EXPECT_TRUE(has_checkpoint);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, TrainCommandWarned,
+                         ::testing::Values(WarnedTraining{"launcher", SIGUSR2, false},
+                                           WarnedTraining{"all_at_once", SIGUSR1, true}),
+                         [](const auto& test) { return test.param.name; });
+
+// The warning is there before the program is: it is kept until the training has begun.
+TEST(TrainCommand, AWarningBeforeTheFirstStepIsKeptForIt) {
+  const TemporaryFolder folder;
+  RunningProgram program(
+      joined_words({kTrainBin + "/lockstep", "run", "--nproc-per-node", "1"},
+                   review_training(folder / "out", {"--num-train-epochs", "50", "--save-strategy", "no"})));
+  const Deadline deadline = Deadline::after(std::chrono::seconds(60));
+  std::optional<pid_t> rank;
+  while (!(rank = process_of_rank(program.pid(), 0)) && !deadline.passed()) ::usleep(1000);
+  ASSERT_TRUE(rank);
+  const auto program_of_rank = [&] {
+    std::error_code ignored;
+    return std::filesystem::read_symlink("/proc/" + std::to_string(*rank) + "/exe", ignored).string();
+  };
+  while (!says(program_of_rank(), "lockstep-torch") && !deadline.passed()) ::usleep(1000);
+  ::kill(*rank, SIGUSR1);
+  const ProgramEnd end = program.wait(Deadline::after(std::chrono::seconds(120)));
+  EXPECT_EQ(end.code, 143) << end.out << end.err;
+  EXPECT_TRUE(says(end.out, "Stopped by signal 10 (SIGUSR1) after step 1.")) << end.out;
 }
 
 TEST(TrainCommand, LearnsImagesOnTwoRanks) {

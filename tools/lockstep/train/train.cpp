@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/base/files/file_system.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/trace.h"
@@ -49,6 +50,7 @@ class Train : public Subcommand {
 
   int run(const CommandStreams& streams) override {
     const TrainingArguments args = training_.arguments();
+    if (!args.enable_jit_checkpoint) let_warning_signals_through();  // nothing waits for them
     const int code = run_with(args, streams);
     if (is_initialized()) destroy_process_group();
     return code;
@@ -89,8 +91,8 @@ class Train : public Subcommand {
     }
     if (output.stopped_by_signal != 0) {
       if (trainer.is_world_process_zero()) {
-        print(fmt::format("Stopped by signal {} after step {}. Go on with --resume-from-checkpoint true.",
-                          output.stopped_by_signal, output.global_step));
+        print(fmt::format("Stopped by signal {} ({}) after step {}. Go on with --resume-from-checkpoint true.",
+                          output.received_signal, signal_name(output.received_signal), output.global_step));
       }
       return 128 + output.stopped_by_signal;
     }

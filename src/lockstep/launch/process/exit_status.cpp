@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "lockstep/launch/process/signal_inbox.h"
+#include "lockstep/base/signals.h"
 
 namespace lockstep {
 

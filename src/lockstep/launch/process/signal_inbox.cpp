@@ -2,14 +2,16 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/kernel_call.h"
+#include "lockstep/base/signals.h"
 
 namespace lockstep {
 namespace {
@@ -27,6 +29,9 @@ SignalInbox::SignalInbox() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
   for (const int number : kEnding) {
+    if (!is_ignored(number)) ::sigaddset(&wanted, number);
+  }
+  for (const int number : kWarningSignals) {
     if (!is_ignored(number)) ::sigaddset(&wanted, number);
   }
   ::sigaddset(&wanted, SIGCHLD);
@@ -63,6 +68,10 @@ std::optional<int> SignalInbox::take() {
   return static_cast<int>(info.ssi_signo);
 }
 
+bool SignalInbox::asks_to_end(int number) {
+  return std::find(std::begin(kEnding), std::end(kEnding), number) != std::end(kEnding);
+}
+
 SignalsLetThrough::SignalsLetThrough() {
   sigset_t through;
   ::sigemptyset(&through);
@@ -71,10 +80,5 @@ SignalsLetThrough::SignalsLetThrough() {
 }
 
 SignalsLetThrough::~SignalsLetThrough() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-std::string signal_name(int number) {
-  const char* name = ::sigabbrev_np(number);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
-}
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/process/text_tail.h"
 
@@ -74,6 +75,10 @@ std::string how(const RankEnd& end) {
 
 // As `how`, of the rank on which the report is.
 std::string how_first(const RankEnd& first) {
+  if (obeyed_warning(first)) {
+    return fmt::format("stopped in order upon {}, which the launcher had passed on: {}", signal_name(first.warned_by),
+                       first.status.describe());
+  }
   if (stopped_in_order(first)) {
     const bool got_the_signal = blamed_by(first) == first.rank;
     return (got_the_signal ? "was asked to end by a signal, and stopped in order: "
@@ -115,9 +120,15 @@ bool gave_up_by_itself(const ExitStatus& status) {
 }
 
 std::string advice_after(const RankEnd& first, bool out_of_memory) {
+  if (obeyed_warning(first)) return "nothing has failed: start the job again to continue it";
   if (stopped_in_order(first)) {
     return "nothing has failed: start the job again to continue it. To end a job, signal the launcher: it ends all "
            "ranks, and starts none again";
+  }
+  if (died_of_warning(first)) {
+    return "the launcher had passed on a batch system's warning, which the program does not handle: a Trainer saves "
+           "upon "
+           "it and stops; another program may catch it, save, and exit with code 143";
   }
   if (is_usage_error(first)) return "correct what its message names, and start the job again";
   const bool gave_up = gave_up_by_itself(first.status);

@@ -20,6 +20,7 @@ struct RankGroup::Rank {
   ChildProcess process;
   bool ended = false;
   bool was_asked = false;   // it was running when `stop` asked it to end
+  int warned_by = 0;        // the last warning that was passed on to it
   bool is_member = true;    // false: it is to join the others, in a lost rank's place or from a host that is new
   bool is_greeted = false;  // its announcement that it survives others was seen
   EventLoop::Token watch = 0;

@@ -86,11 +86,19 @@ bool is_usage_error(const RankEnd& end) {
 }
 
 bool stopped_in_order(const RankEnd& end) {
+  if (end.warned_by != 0 && !end.error.cause && end.error.message.empty() && end.status.signal == 0) {
+    const int signal = end.status.code - 128;
+    return signal == end.warned_by || signal == SIGTERM || signal == SIGINT;
+  }
   if (!end.error.cause || end.error.cause->kind != FailureCause::Kind::Stopped) return false;
   const bool left_itself =
       end.status.signal == 0 && (end.status.code == 128 + SIGTERM || end.status.code == 128 + SIGINT);
   return left_itself || (end.was_asked && end.status.signal == SIGTERM);
 }
+
+bool obeyed_warning(const RankEnd& end) { return end.warned_by != 0 && stopped_in_order(end); }
+
+bool died_of_warning(const RankEnd& end) { return end.warned_by != 0 && end.status.signal == end.warned_by; }
 
 const RankEnd* first_stop(const std::vector<RankEnd>& ends) {
   const RankEnd* first = nullptr;

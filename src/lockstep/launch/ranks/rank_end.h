@@ -29,6 +29,7 @@ struct RankEnd {
   bool was_member = true;  ///< false: it was to take a lost rank's place, and the others had not let it in yet
   bool survived = false;   ///< the other ranks continued without it
   bool was_asked = false;  ///< it was running when the launcher asked it to end
+  int warned_by = 0;       ///< a batch system's warning that the launcher had passed on to it; 0: none
   std::vector<std::string> last_lines;  ///< of its stderr
   ErrorFile error;
 };
@@ -42,8 +43,17 @@ bool is_consequence(const RankEnd& end);
 /// True if the rank refused its arguments before it met others: started again, it would end alike.
 bool is_usage_error(const RankEnd& end);
 
-/// True if the rank has not failed: a signal asked it, or another rank of the job, to end, and it did so in order.
+/// True if the rank has not failed: a signal asked it, or another rank of the job, to end, and it did so in order. A
+/// Trainer records that. A rank without a record, which was warned, has done so if it left with 128 plus that signal,
+/// SIGTERM or SIGINT: such codes are a program's word that it has saved.
 bool stopped_in_order(const RankEnd& end);
+
+/// True if it stopped in order upon a warning that the launcher passed on: the job's time is over, and nothing starts
+/// again.
+bool obeyed_warning(const RankEnd& end);
+
+/// True if a warning that the launcher passed on has ended the rank, because its program does not handle it.
+bool died_of_warning(const RankEnd& end);
 
 /// The rank that got the signal upon which `ends` stopped in order; if it is not known, the one that ended first. Null
 /// if a rank failed, or if none stopped so.

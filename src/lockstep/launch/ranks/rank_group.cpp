@@ -191,6 +191,7 @@ void RankGroup::take_end(Rank& rank) {
   end.member = rank.place.member < 0 ? rank.place.rank : rank.place.member;
   end.was_member = rank.is_member || rank.has_announced_survival();
   end.was_asked = rank.was_asked;
+  end.warned_by = rank.warned_by;
   end.last_lines = last_words(rank.tail(), kLastLines);
   end.error = read_error_file(rank.place.error_file, rank.process.pid);
   if (!end.error.is_known && end.error.message.empty()) end.error.cause = cause_in_text(end.last_lines);
@@ -227,6 +228,13 @@ void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
   const Deadline by = Deadline::after(grace);
   if (by.at() < kill_at_.at()) act_at_ = kill_at_ = by;
   act_on_time();
+}
+
+void RankGroup::warn(int signal) {
+  for (const auto& rank : ranks_) {
+    if (!rank->ended) rank->warned_by = signal;
+  }
+  signal_all(signal);
 }
 
 void RankGroup::act_on_time() {

@@ -56,6 +56,8 @@ class RankGroup {
   /// Sends `signal` to the ranks that still run and to the processes that they started; SIGKILL after `grace`. A second
   /// call can only shorten the time.
   void stop(int signal, std::chrono::milliseconds grace);
+  /// Sends a warning to the ranks that still run, and to the processes that they started. They may ignore it.
+  void warn(int signal);
   /// Starts a process that takes the place of a rank whose end the others survive: a warm spare if there is one.
   /// @throws Error  if it cannot be started
   void replace(const RankEnd& lost, int member);

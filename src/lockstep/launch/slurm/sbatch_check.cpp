@@ -11,18 +11,17 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/process/text_cursor.h"
+#include "lockstep/launch/slurm/job_launcher.h"
+#include "lockstep/launch/slurm/launcher_check.h"
 #include "lockstep/launch/slurm/sbatch_file.h"
 #include "lockstep/launch/slurm/shell_commands.h"
 #include "lockstep/launch/slurm/slurm_options.h"
 #include "lockstep/launch/slurm/slurm_time.h"
 #include "lockstep/launch/slurm/slurm_values.h"
+#include "lockstep/launch/slurm/srun_words.h"
 
 namespace lockstep {
 namespace {
-
-using Words = std::vector<std::string>;
-
-std::string file_name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
 
 // Whether `word` is an expansion or a redirection.
 bool begins_no_program(const std::string& word) {
@@ -44,68 +43,6 @@ bool is_harmless(const std::string& word) {
       "scancel",    "env",    "rsync",  "tar",    "unzip", "function", "shift",  "curl",   "wget",     "openssl",
       "micromamba", "mamba",  "ml",     "sbatch", "umask", "type"};
   return names.count(file_name_of(word)) != 0 || begins_no_program(word);
-}
-
-// Programs that start the ranks of one host.
-bool is_launcher(const Words& words) {
-  const std::string name = file_name_of(words.front());
-  const std::string verb = words.size() > 1 ? words[1] : "";
-  if (name == "torchrun" || name == "deepspeed") return true;
-  return (name == "accelerate" && verb == "launch") || (name == "lockstep" && (verb == "run" || verb == "launch"));
-}
-
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-// An option of srun or sbatch.
-struct SlurmOption {
-  std::string name;  // long, without hyphens
-  std::optional<std::string> value;
-};
-
-// The options before the program; `program` is set to the first word that belongs to no option.
-std::vector<SlurmOption> options_of(const Words& words, std::size_t* program) {
-  static const std::map<char, std::string> letters{
-      {'N', "nodes"},      {'n', "ntasks"},       {'c', "cpus-per-task"}, {'t', "time"},
-      {'J', "job-name"},   {'p', "partition"},    {'A', "account"},       {'o', "output"},
-      {'e', "error"},      {'i', "input"},        {'w', "nodelist"},      {'x', "exclude"},
-      {'C', "constraint"}, {'D', "chdir"},        {'d', "dependency"},    {'G', "gpus"},
-      {'q', "qos"},        {'m', "distribution"}, {'a', "array"},         {'b', "begin"},
-      {'M', "clusters"},   {'L', "licenses"},     {'F', "nodefile"},      {'B', "extra-node-info"},
-      {'T', "threads"},    {'W', "wait"},         {'r', "relative"},      {'S', "core-spec"}};
-  std::vector<SlurmOption> options;
-  std::size_t at = 0;
-  const auto next_word = [&]() -> std::optional<std::string> {
-    if (at + 1 >= words.size() || words[at + 1][0] == '-') return std::nullopt;
-    return words[++at];
-  };
-  for (; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
-    const std::string& word = words[at];
-    if (word == "--") {
-      ++at;
-      break;
-    }
-    if (word[1] != '-') {
-      const auto letter = letters.find(word[1]);
-      if (letter == letters.end()) continue;
-      const bool is_apart = word.size() == 2;
-      options.push_back({letter->second, is_apart ? next_word() : word.substr(2)});
-      continue;
-    }
-    const std::size_t equals = word.find('=');
-    SlurmOption option{word.substr(2, equals == std::string::npos ? equals : equals - 2), std::nullopt};
-    const auto& known = slurm_options();
-    const bool is_known = std::find(known.begin(), known.end(), option.name) != known.end();
-    if (equals != std::string::npos) {
-      option.value = word.substr(equals + 1);
-    } else if (is_known ? !takes_no_value(option.name) : at + 1 < words.size() && is_number(words[at + 1])) {
-      option.value = next_word();
-    }
-    options.push_back(option);
-  }
-  *program = at;
-  return options;
 }
 
 // The required form of an option's value on a #SBATCH line; nothing if any value is valid.
@@ -138,8 +75,9 @@ class SbatchCheck {
         find("the line ends in a carriage return", "convert it to Unix's line ends");
       look_at(line);
     }
-    for (const ShellCommand& command : shell_commands(text)) look_at_command(command);
-    look_at_the_whole();
+    const std::vector<ShellCommand> commands = shell_commands(text);
+    for (const ShellCommand& command : commands) look_at_command(command);
+    look_at_the_whole(commands, text);
     std::stable_sort(findings_.begin(), findings_.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
     return std::move(findings_);
   }
@@ -196,7 +134,7 @@ class SbatchCheck {
       for (const SlurmOption& option : options_of(arguments, &program)) check_name(option.name);
       has_srun_ = has_srun_ || program >= arguments.size() || !is_harmless(arguments[program]);
     } else if (!is_harmless(words.front())) {
-      unstarted_.emplace_back(line_, is_launcher(words));
+      unstarted_.emplace_back(line_, launcher_at(words, 0).has_value());
     }
   }
 
@@ -219,14 +157,14 @@ class SbatchCheck {
     return slurm_number(found->second.text);
   }
 
-  void look_at_the_whole() {
+  void look_at_the_whole(const std::vector<ShellCommand>& commands, const std::string& text) {
     const int nodes = number_of("nodes").value_or(1);
     const int per_node = number_of("ntasks-per-node").value_or(1);
     const int tasks = number_of("ntasks").value_or(nodes * per_node);
     look_at_signal();
     if (!has_srun_ && (tasks > 1 || nodes > 1)) look_at_unstarted(nodes, per_node, tasks);
     const auto gpus = values_.count("gpus-per-node") != 0 ? number_of("gpus-per-node") : number_of("gres");
-    if (gpus && values_.count("ntasks-per-node") != 0 && *gpus != per_node) {
+    if (gpus && values_.count("ntasks-per-node") != 0 && *gpus != per_node && !starts_launcher_by_srun(commands)) {
       line_ = values_.at(values_.count("gpus-per-node") != 0 ? "gpus-per-node" : "gres").line;
       find(fmt::format("{} GPUs per node for {} tasks per node: a rank takes one", *gpus, per_node),
            "make the two numbers equal");
@@ -235,6 +173,32 @@ class SbatchCheck {
       line_ = comment_nodes_.line;
       find(fmt::format("the comment says {} nodes, --nodes says {}", printable(comment_nodes_.text), nodes),
            "correct one of them");
+    }
+    look_at_launchers(commands, text);
+  }
+
+  // "2-4" nodes may be four; so may four tasks that stand one on each host.
+  int most_nodes(std::optional<int> tasks, std::optional<int> per_node) const {
+    const auto nodes = values_.find("nodes");
+    if (nodes == values_.end()) return tasks && per_node ? std::max(1, *tasks / std::max(1, *per_node)) : 1;
+    const std::string& text = nodes->second.text;
+    const std::size_t dash = text.rfind('-');
+    return slurm_number(dash == std::string::npos ? text : text.substr(dash + 1)).value_or(1);
+  }
+
+  void look_at_launchers(const std::vector<ShellCommand>& commands, const std::string& text) {
+    const auto tasks = number_of("ntasks"), per_node = number_of("ntasks-per-node");
+    AskedOfSlurm asked;
+    asked.nodes = most_nodes(tasks, per_node);
+    asked.tasks_per_node = per_node.value_or(std::max(1, tasks.value_or(1) / std::max(1, asked.nodes)));
+    if (const auto signal = values_.find("signal"); signal != values_.end()) {
+      asked.signal = signal->second.text;
+      asked.signal_line = signal->second.line;
+    }
+    asked.sets_places = text.find("PET_NODE_RANK") != std::string::npos || text.find("PET_RDZV") != std::string::npos;
+    asked.sets_address = text.find("MASTER_ADDR=") != std::string::npos;
+    for (const auto& found : {check_places(commands, asked), check_warning(commands, asked, is_harmless)}) {
+      findings_.insert(findings_.end(), found.begin(), found.end());
     }
   }
 

@@ -108,7 +108,8 @@ std::vector<TrainingArgumentRow> cadence() {
       Row("save_in_background", &Args::save_in_background,
           "continue while a copy of what a checkpoint holds is written; default: unless weights are in shards"),
       Row("enable_jit_checkpoint", &Args::enable_jit_checkpoint,
-          "on Ctrl-C, SIGTERM or SIGUSR1 save a checkpoint and end with code 130 or 143"),
+          "on Ctrl-C, SIGTERM, SIGUSR1 or another warning of a batch system save a checkpoint and end with code 130 or "
+          "143"),
       Row("load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"),
       Row("metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"),
       Row("greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"),

@@ -13,6 +13,7 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
@@ -185,7 +186,8 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   TrainOutput output;
   output.global_step = context_.state.global_step;
   output.training_loss = parts_.losses.session_mean();
-  output.stopped_by_signal = stop_signal_;
+  output.stopped_by_signal = stop_signal_ == 0 || stop_signal_ == SIGINT ? stop_signal_ : SIGTERM;
+  output.received_signal = stop_signal_;
   // Only this session's steps and training time count, without evaluating and saving.
   const double training_s = std::max(runtime_s - context_.other_time_s, 1e-9);
   const auto steps = static_cast<double>(output.global_step - first_step_);
@@ -214,7 +216,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
 
 // For the launcher: the program is about to end with an exit code that would otherwise count as a failure.
 void TrainingSession::record_asked_stop() const {
-  const char* const signal = stop_signal_ == SIGINT ? "Ctrl-C (SIGINT)" : "SIGTERM or SIGUSR1";
+  const std::string signal = stop_signal_ == SIGINT ? "Ctrl-C (SIGINT)" : signal_name(stop_signal_);
   record_stop(
       fmt::format("the training was asked to end by {}: it stopped after update {}; resume_from_checkpoint true "
                   "continues it from the checkpoint in {}",

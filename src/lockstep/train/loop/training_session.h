@@ -155,7 +155,7 @@ class TrainingSession {
   std::int64_t first_step_ = 0;  // first step of this session
   std::int64_t samples_of_session_ = 0;
   double waited_s_ = 0;       // for other ranks
-  int stop_signal_ = 0;       // SIGTERM or SIGINT, once the ranks have agreed to stop
+  int stop_signal_ = 0;       // the signal that arrived, once the ranks have agreed to stop
   bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
 };
 

@@ -2,8 +2,11 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 
+#include "lockstep/base/signals.h"
 #include "lockstep/parallel/shards/tree_sum.h"
 
 namespace lockstep {
@@ -23,13 +26,28 @@ UpdateTotals totals_of(const at::Tensor& numbers) {
   return {number[0], static_cast<std::int64_t>(number[1]), static_cast<std::int64_t>(number[2]), number[3]};
 }
 
+// If ranks received different ones, the first of these counts: a person before a batch system.
+constexpr std::array<int, 2 + kWarningSignals.size()> kByRank = [] {
+  std::array<int, 2 + kWarningSignals.size()> all{SIGINT, SIGTERM};
+  for (std::size_t i = 0; i < kWarningSignals.size(); ++i) all[2 + i] = kWarningSignals[i];
+  return all;
+}();
+constexpr auto kSignalNumbers = static_cast<std::int64_t>(kByRank.size());
+constexpr std::int64_t kSignalRows = (kSignalNumbers + kTotalNumbers - 1) / kTotalNumbers;  // rows of totals
+
+// One number for each signal: how many ranks received it.
 at::Tensor numbers_of_signal(int signal) {
-  return torch::tensor({signal != 0 ? 1.0 : 0.0, signal == SIGINT ? 1.0 : 0.0}, torch::kDouble);
+  at::Tensor numbers = torch::zeros({kSignalNumbers}, torch::kDouble);
+  auto* const number = numbers.data_ptr<double>();
+  for (std::size_t i = 0; i < kByRank.size(); ++i) number[i] = signal == kByRank[i] ? 1 : 0;
+  return numbers;
 }
 
 int signal_of(const at::Tensor& sums) {
-  if (sums[0].item<double>() == 0) return 0;
-  return sums[1].item<double>() != 0 ? SIGINT : SIGTERM;
+  const at::Tensor plain = sums.contiguous();
+  const auto* const number = plain.data_ptr<double>();
+  const auto* const first = std::find_if(number, number + kSignalNumbers, [](double ranks) { return ranks != 0; });
+  return first == number + kSignalNumbers ? 0 : kByRank[static_cast<std::size_t>(first - number)];
 }
 
 }  // namespace
@@ -40,28 +58,31 @@ PartOfUpdate add_over_ranks(const PartOfUpdate& own, Communicator* group) {
   group->all_reduce(sums);
   PartOfUpdate result;
   result.totals = totals_of(sums);
-  result.stop_signal = signal_of(sums.narrow(0, kTotalNumbers, 2));
+  result.stop_signal = signal_of(sums.narrow(0, kTotalNumbers, kSignalNumbers));
   return result;
 }
 
 PartOfUpdate add_over_shards(const PartOfUpdate& own, const ShardTree& tree, Communicator* group) {
   const int world_size = group == nullptr ? 1 : group->world_size();
   const std::int64_t longest = tree.run(0, world_size).size();
-  const at::Tensor mine = torch::zeros({longest + 1, kTotalNumbers}, torch::kDouble);
+  const at::Tensor mine = torch::zeros({longest + kSignalRows, kTotalNumbers}, torch::kDouble);
   for (std::size_t i = 0; i < own.shards.size(); ++i) {
     mine[static_cast<std::int64_t>(i)].copy_(numbers_of(own.shards[i]));
   }
-  mine[longest].narrow(0, 0, 2).copy_(numbers_of_signal(own.stop_signal));
+  const auto signals_in = [longest](const at::Tensor& rows) {
+    return rows.narrow(0, longest, kSignalRows).flatten().narrow(0, 0, kSignalNumbers);
+  };
+  signals_in(mine).copy_(numbers_of_signal(own.stop_signal));
   at::Tensor all = mine.unsqueeze(0);
   if (world_size > 1) {
-    all = torch::empty({world_size, longest + 1, kTotalNumbers}, torch::kDouble);
+    all = torch::empty({world_size, longest + kSignalRows, kTotalNumbers}, torch::kDouble);
     group->all_gather(all, mine);
   }
   std::vector<at::Tensor> rows;
-  at::Tensor signals = torch::zeros({2}, torch::kDouble);
+  at::Tensor signals = torch::zeros({kSignalNumbers}, torch::kDouble);
   for (int rank = 0; rank < world_size; ++rank) {
     for (std::int64_t i = 0; i < tree.run(rank, world_size).size(); ++i) rows.push_back(all[rank][i]);
-    signals += all[rank][longest].narrow(0, 0, 2);
+    signals += signals_in(all[rank]);
   }
   PartOfUpdate result;
   result.totals = totals_of(sum_of_rows(tree, rows));

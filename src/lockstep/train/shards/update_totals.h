@@ -27,7 +27,7 @@ struct UpdateTotals {
 struct PartOfUpdate {
   UpdateTotals totals;
   std::vector<UpdateTotals> shards;  ///< with virtual shards: of each of them, in place of `totals`
-  int stop_signal = 0;               ///< SIGINT or SIGTERM, if this rank has received one
+  int stop_signal = 0;               ///< a signal that asks to stop, if this rank has received one
 };
 
 /// The sums of all ranks, equal on each, and whether any has received a signal. Collective. @param group  null: one
