@@ -21,9 +21,9 @@ endif()
 # -O2: -O3 builds a third slower, and the loops that matter choose their own vector width.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# lockstep_compile_quickly(level): targets of this folder and those below are compiled at -O<level> in the release build, for
-# code that waits, reads flags, prints and compares: code generation is most of a batch's time. A precompiled header fits
-# one level alone, so lockstep_precompile() makes another for LOCKSTEP_LEVEL.
+# lockstep_compile_quickly(level): targets of this folder and those below are compiled at -O<level> in the release
+# build, for code that waits, reads flags, prints and compares: code generation is most of a batch's time. A precompiled
+# header fits one level alone, so lockstep_precompile() makes another for LOCKSTEP_LEVEL.
 macro(lockstep_compile_quickly level)
   set(LOCKSTEP_LEVEL ${level})
   add_compile_options($<$<AND:$<CXX_COMPILER_ID:GNU,Clang>,$<CONFIG:Release>>:-O${level}>)

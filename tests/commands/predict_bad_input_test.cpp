@@ -6,9 +6,9 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
-#include "tests/commands/write_lines.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {

@@ -10,26 +10,12 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
-#include "tests/commands/write_lines.h"
+#include "tests/support/table_training.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {
-
-std::string table_text(int rows) {
-  std::string text = "height,colour,label\n";
-  for (int i = 0; i < rows; ++i) {
-    text += std::to_string(i % 17) + (i % 3 == 0 ? ",red," : ",blue,") + (i % 17 > 8 ? "tall\n" : "short\n");
-  }
-  return text;
-}
-
-CommandWords table_training(const std::string& file, const std::string& output, const CommandWords& more) {
-  CommandWords words{"train",        "--task", "tabular-classification", "--model", "mlp",
-                     "--train-file", file,     "--output-dir",           output};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 TEST(TrainBadInput, AShorterTrainingDoesNotReplaceTheModelOfTheLongerOne) {
   const TemporaryFolder folder;

@@ -11,22 +11,17 @@
 namespace lockstep {
 namespace {
 
-// Sets what torchrun sets for the ranks of one host. The port is only a name here: the ranks connect by a Unix socket.
-void set_torchrun_variables(int rank, int world_size) {
-  ::unsetenv("LOCKSTEP_STORE");  // of the ranks' own group
-  const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
-  set("RANK", std::to_string(rank));
-  set("WORLD_SIZE", std::to_string(world_size));
-  set("LOCAL_RANK", std::to_string(rank));
-  set("LOCAL_WORLD_SIZE", std::to_string(world_size));
-  set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", "29500");
-  set("TORCHELASTIC_RUN_ID", "parallel-context-" + std::to_string(::getppid()));
+// A rank has its torchrun variables. Without a store, the port and the job's name say where the ranks of one host meet:
+// at a Unix socket.
+void meet_without_a_store() {
+  ::unsetenv("LOCKSTEP_STORE");
+  ::setenv("MASTER_PORT", "29500", 1);
+  ::setenv("TORCHELASTIC_RUN_ID", ("parallel-context-" + std::to_string(::getppid())).c_str(), 1);
 }
 
 void on_context_ranks(int world_size, const std::function<void()>& body) {
-  run_ranks_as_processes(world_size, [&](const Membership& membership) {
-    set_torchrun_variables(membership.rank, membership.world_size);
+  run_ranks_as_processes(world_size, [&](const Membership&) {
+    meet_without_a_store();
     body();
   });
 }

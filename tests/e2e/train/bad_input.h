@@ -1,11 +1,11 @@
 #pragma once
 
 // What the tests of wrong input to `lockstep train` and `lockstep predict` share.
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/running_program.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 
@@ -17,10 +17,5 @@ inline const std::string kBadInputData = std::string(LOCKSTEP_SOURCE_DIR) + "/da
 inline bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline ProgramEnd run_bad(const BadInputWords& words) { return run_program(words, {}, std::chrono::seconds(300)); }
-
-inline std::string write_lines(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 }  // namespace lockstep

@@ -11,23 +11,14 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/train/bad_input.h"
 #include "tests/support/running_program.h"
+#include "tests/support/table_training.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
-std::string table_text(int rows) {
-  std::string text = "height,colour,label\n";
-  for (int i = 0; i < rows; ++i) {
-    text += std::to_string(i % 17) + (i % 3 == 0 ? ",red," : ",blue,") + (i % 17 > 8 ? "tall\n" : "short\n");
-  }
-  return text;
-}
-
-BadInputWords table_training(const std::string& file, const std::string& output, const BadInputWords& more) {
-  BadInputWords words{kBadInputBin, "train",        "--task", "tabular-classification", "--model",
-                      "mlp",        "--train-file", file,     "--output-dir",           output};
-  words.insert(words.end(), more.begin(), more.end());
+BadInputWords bad_input_words(BadInputWords words) {
+  words.insert(words.begin(), kBadInputBin);
   return words;
 }
 
@@ -35,17 +26,17 @@ TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProce
   const TemporaryFolder folder;
   const std::string file = write_lines(folder / "table.csv", table_text(300));
   const std::string out = folder / "out";
-  RunningProgram first(table_training(
+  RunningProgram first(bad_input_words(table_training(
       file, out,
-      {"--max-steps", "100000000", "--logging-steps", "50", "--save-steps", "200", "--save-total-limit", "2"}));
+      {"--max-steps", "100000000", "--logging-steps", "50", "--save-steps", "200", "--save-total-limit", "2"})));
   ASSERT_TRUE(first.wait_for("'loss'", Deadline::after(std::chrono::seconds(120)))) << first.err();
-  const ProgramEnd second = run_bad(table_training(file, out, {"--max-steps", "2"}));
+  const ProgramEnd second = run_bad(bad_input_words(table_training(file, out, {"--max-steps", "2"})));
   EXPECT_EQ(second.code, 1) << second.out;
   EXPECT_TRUE(tells(second.err, "another training writes into this folder: process " + std::to_string(first.pid())))
       << second.err;
   // The other ranks of a job report it, too.
   const ProgramEnd ranks = [&] {
-    BadInputWords words = table_training(file, out, {"--max-steps", "2"});
+    BadInputWords words = bad_input_words(table_training(file, out, {"--max-steps", "2"}));
     const BadInputWords launcher{kBadInputBin, "run", "--nproc-per-node", "2"};
     words.insert(words.begin(), launcher.begin(), launcher.end());
     return run_bad(words);
@@ -55,7 +46,8 @@ TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProce
   // The folder is released even if its holder is killed.
   first.send(SIGKILL);
   first.wait(Deadline::after(std::chrono::seconds(60)));
-  const ProgramEnd third = run_bad(table_training(file, out, {"--max-steps", "2", "--save-strategy", "no"}));
+  const ProgramEnd third =
+      run_bad(bad_input_words(table_training(file, out, {"--max-steps", "2", "--save-strategy", "no"})));
   EXPECT_EQ(third.code, 0) << third.err;
   EXPECT_FALSE(std::filesystem::exists(out + "/.lockstep.lock"));
 }
