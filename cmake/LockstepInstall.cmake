@@ -62,19 +62,24 @@ include(LockstepPkgConfig)
 # ---- command
 lockstep_set_rpath(lockstep ${CMAKE_INSTALL_BINDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-foreach(program lockstep-torch lockstep-plan-worker)
+foreach(program lockstep-torch lockstep-bench-worker)
   lockstep_set_rpath(${program} ${LOCKSTEP_LIBEXEC_FOLDER})
   install(TARGETS ${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 endforeach()
+install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lockstep-plan-worker DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 install(TARGETS lockstep_spare LIBRARY DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 # What the README's commands read.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER} COMPONENT command
         PATTERN "__pycache__" EXCLUDE PATTERN "*.py" EXCLUDE)
 
 # ---- benchmarks
-foreach(program bench step-worker restart-worker strangers-worker trainer-worker wrapper-worker all-reduce-worker)
+foreach(program bench all-reduce-worker)
   lockstep_set_rpath(lockstep-${program} ${LOCKSTEP_LIBEXEC_FOLDER})
   install(TARGETS lockstep-${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
+endforeach()
+foreach(worker step restart strangers trainer wrapper)  # names of lockstep-bench-worker
+  install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lockstep-${worker}-worker DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER}
+          COMPONENT benchmarks)
 endforeach()
 foreach(peer gloo mpi)
   if(TARGET lockstep-all-reduce-${peer})

@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/seconds_since.h"
+
 namespace lockstep {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// The sizes of a product's two operands and how they lie in memory: all on which its time depends.
 struct Operands {

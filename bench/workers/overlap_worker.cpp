@@ -14,6 +14,7 @@
 
 #include "bench/workers/bench_ranks.h"
 #include "bench/workers/run_worker.h"
+#include "bench/workers/workers.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -21,6 +22,7 @@
 
 namespace ls = lockstep;
 
+namespace lockstep::overlap_worker {
 namespace {
 
 struct Arguments {
@@ -149,8 +151,10 @@ void run(const Arguments& args) {
 }
 
 }  // namespace
+}  // namespace lockstep::overlap_worker
 
-int main(int argc, char** argv) {
+int lockstep::run_overlap_worker(int argc, char** argv) {
+  using namespace overlap_worker;
   Arguments args;
   CLI::App app("One rank of `lockstep-bench-overlap`.");
   app.add_option("--model", args.model)->required();

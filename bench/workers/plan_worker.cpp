@@ -19,6 +19,7 @@
 
 #include "bench/workers/bench_ranks.h"
 #include "bench/workers/run_worker.h"
+#include "bench/workers/workers.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/comm/process_group.h"
@@ -30,6 +31,7 @@
 namespace ls = lockstep;
 using Json = nlohmann::ordered_json;
 
+namespace lockstep::plan_worker {
 namespace {
 
 struct Arguments {
@@ -257,8 +259,10 @@ void run(const Arguments& args) {
 }
 
 }  // namespace
+}  // namespace lockstep::plan_worker
 
-int main(int argc, char** argv) {
+int lockstep::run_plan_worker(int argc, char** argv) {
+  using namespace plan_worker;
   Arguments args;
   CLI::App app("One rank of `lockstep plan`.");
   app.add_option("--measure", args.measure)->check(CLI::IsMember({"model", "engine"}));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bench/workers/bench_ranks.h"
+#include "bench/workers/workers.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
@@ -18,6 +19,7 @@
 
 namespace ls = lockstep;
 
+namespace lockstep::restart_worker {
 namespace {
 
 void train(const std::string& folder, std::int64_t steps_per_save) {
@@ -59,8 +61,10 @@ void train(const std::string& folder, std::int64_t steps_per_save) {
 }
 
 }  // namespace
+}  // namespace lockstep::restart_worker
 
-int main(int argc, char** argv) {
+int lockstep::run_restart_worker(int argc, char** argv) {
+  using namespace restart_worker;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   if (argc != 3) {
     std::fprintf(stderr, "lockstep-restart-worker FOLDER STEPS_PER_SAVE: one rank of `lockstep bench restart`\n");
@@ -73,4 +77,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "lockstep-restart-worker: %s\n", error.what());
     return 1;
   }
+  return 0;
 }

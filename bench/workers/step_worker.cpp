@@ -19,6 +19,7 @@
 #include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
 #include "bench/workers/trace_cost.h"
+#include "bench/workers/workers.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/trace.h"
 #include "lockstep/detail/tensor/autocast.h"
@@ -30,6 +31,7 @@
 
 namespace ls = lockstep;
 
+namespace lockstep::step_worker {
 namespace {
 
 struct Arguments {
@@ -188,8 +190,10 @@ void run(const Arguments& args) {
 }
 
 }  // namespace
+}  // namespace lockstep::step_worker
 
-int main(int argc, char** argv) {
+int lockstep::run_step_worker(int argc, char** argv) {
+  using namespace step_worker;
   Arguments args;
   CLI::App app("One rank of `lockstep bench step`.");
   app.add_option("--model", args.model)->required();

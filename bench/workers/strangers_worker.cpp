@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/workers/run_worker.h"
+#include "bench/workers/workers.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/net/rendezvous.h"
@@ -21,6 +22,7 @@
 
 namespace ls = lockstep;
 
+namespace lockstep::strangers_worker {
 namespace {
 
 bool exists(const std::string& file) { return ::access(file.c_str(), F_OK) == 0; }
@@ -66,8 +68,10 @@ void train(const std::shared_ptr<ls::Communicator>& group, const std::string& st
 }
 
 }  // namespace
+}  // namespace lockstep::strangers_worker
 
-int main(int argc, char** argv) {
+int lockstep::run_strangers_worker(int argc, char** argv) {
+  using namespace strangers_worker;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   CLI::App app("lockstep-strangers-worker: one rank of `lockstep bench strangers`");
   std::string start_file;

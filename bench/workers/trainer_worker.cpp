@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "bench/workers/run_worker.h"
+#include "bench/workers/workers.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
@@ -23,6 +24,7 @@
 
 namespace ls = lockstep;
 
+namespace lockstep::trainer_worker {
 namespace {
 
 struct Arguments {
@@ -183,8 +185,10 @@ void run(const Arguments& args) {
 }
 
 }  // namespace
+}  // namespace lockstep::trainer_worker
 
-int main(int argc, char** argv) {
+int lockstep::run_trainer_worker(int argc, char** argv) {
+  using namespace trainer_worker;
   Arguments args;
   CLI::App app("One rank of `lockstep bench trainer --overhead`.");
   app.add_option("--model", args.model)->required();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/workers/run_worker.h"
+#include "bench/workers/workers.h"
 #include "bench/wrappers/wrapper_job.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -92,7 +93,7 @@ void run(const WrapperArguments& args) {
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) {
+int lockstep::run_wrapper_worker(int argc, char** argv) {
   lockstep::WrapperArguments args;
   CLI::App app("One process of `lockstep bench wrappers` and `lockstep bench batch-size`.");
   std::vector<std::string> names;

@@ -20,7 +20,9 @@
 
 #include "lockstep/comm/process_group.h"
 #include "lockstep/parallel/on_rank_change.h"
+#include "tests/programs/rank_programs.h"
 
+namespace elastic_mistakes {
 namespace {
 
 constexpr std::int64_t kSteps = 6, kAtStep = 3;
@@ -80,8 +82,10 @@ void train(const std::string& mistake) {
 }
 
 }  // namespace
+}  // namespace elastic_mistakes
 
-int main(int, char** words) {
+int run_elastic_mistakes(int /*count*/, char** words) {
+  using namespace elastic_mistakes;
   try {
     train(words[1]);
     lockstep::destroy_process_group();

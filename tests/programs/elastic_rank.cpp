@@ -47,8 +47,10 @@
 #include "lockstep/parallel/elastic_loop.h"
 #include "lockstep/parallel/on_rank_change.h"
 #include "lockstep/train/accelerator.h"
+#include "tests/programs/rank_programs.h"
 #include "tests/support/memory/die_at_first_write.h"
 
+namespace elastic_rank {
 namespace {
 
 struct Death {
@@ -316,8 +318,10 @@ int run(std::int64_t steps, const std::string& how) {
 }
 
 }  // namespace
+}  // namespace elastic_rank
 
-int main(int count, char** words) {
+int run_elastic_rank(int count, char** words) {
+  using namespace elastic_rank;
   try {
     const std::string how = count > 2 && std::isdigit(words[1][0]) == 0 ? words[1] : "";
     const int first = how.empty() ? 1 : 2;

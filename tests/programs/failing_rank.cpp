@@ -26,7 +26,9 @@
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/spawn.h"
+#include "tests/programs/rank_programs.h"
 
+namespace failing_rank {
 namespace {
 
 using lockstep::Peer;
@@ -110,8 +112,10 @@ std::string words_of(const std::string& mode, const std::exception& error) {
 }
 
 }  // namespace
+}  // namespace failing_rank
 
-int main(int argc, char** argv) {
+int run_failing_rank(int argc, char** argv) {
+  using namespace failing_rank;
   const std::string mode = argc > 1 ? argv[1] : "";
   const std::string engine = argc > 2 ? argv[2] : "shm";
   for (const char* uncaught : {"shapes", "throw", "abort", "leave", "hang"}) {
@@ -123,4 +127,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", words_of(mode, error).c_str());
     return 1;
   }
+  return 0;
 }

@@ -16,7 +16,9 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/trainer.h"
+#include "tests/programs/rank_programs.h"
 
+namespace stopping_rank {
 namespace {
 
 namespace ls = lockstep;
@@ -103,8 +105,10 @@ void run(const std::string& folder, const std::shared_ptr<ls::TrainerCallback>& 
 }
 
 }  // namespace
+}  // namespace stopping_rank
 
-int main(int count, char** arguments) {
+int run_stopping_rank(int count, char** arguments) {
+  using namespace stopping_rank;
   try {
     run(arguments[1], count > 4 ? std::make_shared<LosesItsHost>(arguments[2], arguments[3], arguments[4]) : nullptr);
     ls::destroy_process_group();

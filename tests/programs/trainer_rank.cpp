@@ -36,8 +36,10 @@
 
 #include "lockstep/comm/process_group.h"
 #include "lockstep/train/trainer.h"
+#include "tests/programs/rank_programs.h"
 #include "tests/support/memory/die_at_first_write.h"
 
+namespace trainer_rank {
 namespace {
 
 namespace ls = lockstep;
@@ -235,8 +237,10 @@ int run(const std::string& folder, std::int64_t steps) {
 }
 
 }  // namespace
+}  // namespace trainer_rank
 
-int main(int count, char** arguments) {
+int run_trainer_rank(int count, char** arguments) {
+  using namespace trainer_rank;
   try {
     for (int i = 3; i + 2 < count; i += 3) words.push_back({arguments[i], arguments[i + 1], arguments[i + 2]});
     return run(arguments[1], std::stoll(arguments[2]));
