@@ -5,7 +5,8 @@
 // asks for a second loop, with unfinished its own loop ends without finish, and with uneven rank 0 ends it one step
 // before others; with no-buffers and no-optimizer (fused) the state has none; with other-rates each rank chooses a
 // learning rate in step 5; with late-exchange, and fuse-late-exchange, ranks meet after the update, and in step 5 rank
-// 1 kills itself before; with fuse-caught-loss the step catches what the update throws.
+// 1 kills itself before; with fuse-caught-loss the step catches what the update throws; with skips-RANK, and
+// fuse-skips-RANK, that rank does nothing in step 5.
 //
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last
 // shard), gradients (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it
@@ -231,6 +232,7 @@ struct Training {
   }
 
   void make(std::int64_t step, const Group& group, const Wrapper& wrapper) {
+    if (step == 5 && mistake.find("skips-" + std::to_string(group->rank())) != std::string::npos) return;
     make_step(step, group->world_size(), wrapper, model->parameters().front(), counts);
     if (mistake == "late-exchange" || mistake == "fuse-late-exchange") {
       if (step == 5 && group->rank() == 1) ::raise(SIGKILL);
@@ -287,8 +289,9 @@ int run(std::int64_t steps, const std::string& how) {
     training.load(checkpoint);
   }
   const std::set<std::string> own{"own", "own-fuse", "unfinished", "uneven"};
-  const std::set<std::string> mistakes{"no-buffers",    "no-optimizer",       "other-rates",
-                                       "late-exchange", "fuse-late-exchange", "fuse-caught-loss"};
+  const std::set<std::string> mistakes{"no-buffers",         "no-optimizer",     "other-rates", "late-exchange",
+                                       "fuse-late-exchange", "fuse-caught-loss", "skips-0",     "skips-1",
+                                       "fuse-skips-0",       "fuse-skips-1"};
   if (mistakes.count(how) != 0) training.mistake = how;
   if (how == "early") lockstep::init_process_group();
   if (own.count(how) != 0) {

@@ -160,11 +160,31 @@ TEST(ElasticLoopJobs, WhatTheStateDoesNotHaveIsNoticed) {
   const std::pair<const char*, const char*> cases[] = {
       {"no-buffers", "changes norm.running_mean, which ElasticState::tensors does not have"},
       {"no-optimizer", "ElasticState::optimizers does not have this optimizer"},
-      {"other-rates", "the ranks' optimizers have different learning rates after step 5"}};
+      {"other-rates", "the ranks' optimizers have different options after step 5: rank 0 has lr"}};
   for (const auto& [mistake, message] : cases) {
     const ProgramEnd end = train({"--nproc-per-node=2"}, {}, mistake);
     EXPECT_EQ(end.code, 1) << mistake;
     EXPECT_TRUE(has(end.err, message)) << end.out << end.err;
+  }
+}
+
+// The others would lose an update, or be taken for lost. The model's running averages are exchanged in numbers, too.
+TEST(ElasticLoopJobs, AStepThatOneRankLeavesOutIsAnErrorOnAllRanks) {
+  for (const char* mistake : {"skips-0", "fuse-skips-1"}) {
+    const ProgramEnd end = train({"--nproc-per-node=3", "--timeout=20"}, {}, mistake);
+    EXPECT_EQ(end.code, 1) << mistake << end.out << end.err;
+    EXPECT_TRUE(has(end.err, "the ranks disagree: ")) << end.err;
+    EXPECT_TRUE(has(end.err, "all_gather")) << end.err;
+    EXPECT_TRUE(has(end.err, "a rank that is there already has left out what the others do in that step")) << end.err;
+    EXPECT_FALSE(has(end.out, "bits")) << end.out;
+  }
+}
+
+TEST(ElasticLoopJobsLong, AStepThatAnyRankLeavesOutIsAnErrorOnAllRanks) {
+  for (const char* mistake : {"skips-1", "fuse-skips-0"}) {
+    const ProgramEnd end = train({"--nproc-per-node=2", "--timeout=20", "--max-restarts=1"}, {}, mistake);
+    EXPECT_EQ(end.code, 1) << mistake << end.out << end.err;
+    EXPECT_TRUE(has(end.err, "a rank that is there already has left out what the others do in that step")) << end.err;
   }
 }
 

@@ -3,11 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +12,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
-#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/elastic/standing.h"
+#include "lockstep/parallel/elastic/step_end.h"
 
 namespace lockstep {
 namespace {
@@ -53,34 +50,25 @@ void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizer
   }
 }
 
-// By parameter group; 0 for an optimizer that has none.
-std::vector<double> rates_of(const std::vector<torch::optim::Optimizer*>& optimizers) {
-  std::vector<double> rates;
-  for (torch::optim::Optimizer* optimizer : optimizers) {
-    for (auto& group : optimizer->param_groups()) {
-      try {
-        rates.push_back(group.options().get_lr());
-      } catch (const c10::Error&) {
-        rates.push_back(0);
-      }
-    }
-  }
-  return rates;
-}
-
-std::int64_t digest_of_rates(const std::vector<torch::optim::Optimizer*>& optimizers) {
-  std::uint64_t digest = 0;
-  for (const double rate : rates_of(optimizers)) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &rate, sizeof(bits));
-    mix_into(digest, bits);
-  }
-  return static_cast<std::int64_t>(digest);
-}
-
 constexpr const char* kLastExchange =
     "do it before the optimizer's step, or at the next one's start: a rank that is lost in between would leave half of "
     "a step";
+
+// Throws `failure` with more advice if the ranks have made different calls.
+void advise_on_different_calls(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    const FailureCause* const cause = cause_of(error);
+    if (cause == nullptr || cause->kind != FailureCause::Kind::Disagreement) return;
+    std::rethrow_exception(with_more_advice(
+        error,
+        "; at the end of a step the ranks of a loop that survives lost ranks meet in an all_gather of 4 long: a rank "
+        "that is there already has left out what the others do in that step. Let it do its part also if it has no "
+        "samples"));
+  } catch (...) {
+  }
+}
 
 // Thrown by `finish_step` where a step was made although the group ended in it.
 struct GroupHasChanged : std::exception {
@@ -214,6 +202,7 @@ void ElasticProgress::take_whole() {
 
 void ElasticProgress::recover(const std::exception_ptr& failure) {
   if (is_refused_) std::rethrow_exception(failure);
+  advise_on_different_calls(failure);
   if (!has_regrouped_ && backup_.has_updated()) {
     require_lost_rank(failure);
     refuse(fmt::format("a rank was lost after step {} had updated the weights, and before its end", step_),
@@ -245,24 +234,11 @@ bool ElasticProgress::meet(InterruptedUpdate* update) {
   return is_finished;
 }
 
-// Whether a process waits, on which the ranks must agree; and learning rates: ranks that share weights update their
-// parts by their own.
+// Whether a process waits, on which the ranks must agree; and that all have made the same step by the same options.
 void ElasticProgress::meet_after_step() {
-  Communicator& ranks = *group();
-  lets_in_ = group_->someone_waits();
-  if (ranks.world_size() == 1) return;
-  const std::int64_t rates = digest_of_rates(state_.optimizers);
-  const at::Tensor all =
-      at::tensor({std::int64_t{lets_in_ ? 1 : 0}, rates, ~rates}, at::TensorOptions().dtype(at::kLong));
-  ranks.all_reduce(all, ReduceOp::Max);
-  const auto* const most = all.data_ptr<std::int64_t>();
-  lets_in_ = most[0] != 0;
-  if (most[1] == ~most[2]) return;
-  refuse(
-      fmt::format("the ranks' optimizers have different learning rates after step {}; here it is {}", step_ - 1,
-                  fmt::join(rates_of(state_.optimizers), ", ")),
-      "let ElasticState have all that they follow from, such as a schedule: a process that takes a lost rank's place "
-      "knows what is there");
+  const StepEnd end = meet_at_end(*group(), step_, group_->someone_waits(), state_.optimizers);
+  lets_in_ = end.waits;
+  if (end.problem) refuse(*end.problem, end.fix);
 }
 
 void ElasticProgress::take_over(const Standing& standing) {
