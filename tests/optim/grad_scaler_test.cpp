@@ -203,7 +203,7 @@ class NoDelegate : public StepDelegate {
   bool gradients_are_zero() const override { return false; }
   void gradients_dropped() override {}
   bool covers(const at::Tensor&) const override { return true; }
-  double gradient_norm(const std::vector<at::Tensor>&, double) override { return 0; }
+  double gradient_norm(const std::vector<at::Tensor>&, const ClipOptions&) override { return 0; }
   void scale_gradients(const std::vector<at::Tensor>&, double) override {}
   void optimizer_destroyed() noexcept override {}
 };

@@ -157,8 +157,8 @@ class CountingDelegate : public StepDelegate {
   bool gradients_are_zero() const override { return zero; }
   void gradients_dropped() override { ++drops; }
   bool covers(const at::Tensor&) const override { return true; }
-  double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) override {
-    return norm_type * static_cast<double>(parameters.size());
+  double gradient_norm(const std::vector<at::Tensor>& parameters, const ClipOptions& options) override {
+    return options.norm_type * static_cast<double>(parameters.size());
   }
   void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) override {
     scaled = parameters.size();

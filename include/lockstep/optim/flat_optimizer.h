@@ -31,6 +31,13 @@ struct StepResult {
   bool skipped = false;  ///< check_finite found an infinity or NaN
 };
 
+/// The arguments of clip_grad_norm_, beside its parameters.
+struct ClipOptions {
+  double max_norm = 0;
+  double norm_type = 2;
+  bool error_if_nonfinite = false;
+};
+
 /// Takes over the steps of an optimizer that is part of something larger.
 class StepDelegate {
  public:
@@ -43,8 +50,9 @@ class StepDelegate {
   virtual void gradients_dropped() = 0;
   /// Whether this delegate manages the gradient of `parameter`. A step then does not update by `grad` itself.
   virtual bool covers(const at::Tensor& parameter) const = 0;
-  /// The norm of the gradients that a step would apply to the covered ones of `parameters`.
-  virtual double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) = 0;
+  /// The norm of the gradients that a step would apply to the covered ones of `parameters`. @param options  of the
+  /// call that needs it
+  virtual double gradient_norm(const std::vector<at::Tensor>& parameters, const ClipOptions& options) = 0;
   /// Multiplies the gradients that a step would apply to the covered ones of `parameters` by `factor`.
   virtual void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) = 0;
   /// Called when the optimizer is destroyed: it makes no more steps.
@@ -72,6 +80,8 @@ class FlatOptimizer : public torch::optim::Optimizer {
   StepResult step_with(const StepOptions& options);
   /// As torch::optim::Optimizer::zero_grad, which it hides, but gradients may also be views.
   void zero_grad();
+  /// How often `zero_grad` was called: ranks compare it.
+  std::uint64_t zero_grads() const { return zero_grads_; }
   /// As torch::optim::Optimizer::add_param_group, which it hides.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
@@ -126,6 +136,7 @@ class FlatOptimizer : public torch::optim::Optimizer {
 
   std::unique_ptr<Parts> parts_;
   StepDelegate* delegate_ = nullptr;
+  std::uint64_t zero_grads_ = 0;
 };
 
 }  // namespace lockstep

@@ -29,6 +29,7 @@ class ParameterWatch;
 class Reducer;
 class ShardedWeights;
 class VirtualShards;
+class WrappedModule;
 
 /// The part of DistributedDataParallel that does not depend on the type of the module.
 class DistributedDataParallelBase {
@@ -216,7 +217,8 @@ class DistributedDataParallelBase {
   std::shared_ptr<Communicator> communicator_;
   DistributedDataParallelOptions options_;
   ModuleTensors tensors_;
-  NamedParameters names_;                       // of all parameters
+  NamedParameters names_;  // of all parameters
+  std::unique_ptr<WrappedModule> wrapped_;
   std::unique_ptr<ParameterWatch> watch_;       // of tensors_
   std::unique_ptr<DeferredOfModule> deferred_;  // null if no weight is to be synchronised when it is made
   std::shared_ptr<Reducer> reducer_;

@@ -64,7 +64,7 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
   if (gradients.count() == 0 && fused.empty()) return 0;
   double norm = gradients.count() == 0 ? 0 : gradients.norm(norm_type);
   for (const FusedPart& part : fused) {
-    const double averages = part.step->gradient_norm(part.parameters, norm_type);
+    const double averages = part.step->gradient_norm(part.parameters, {max_norm, norm_type, error_if_nonfinite});
     norm = gradients.count() == 0 && fused.size() == 1 ? averages : joint_norm(norm, averages, norm_type);
   }
   if (error_if_nonfinite) check_norm_is_finite(norm, norm_type, fused.empty() ? gradients.count() : parameters.size());

@@ -67,6 +67,7 @@ void FlatOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& gro
 }
 
 void FlatOptimizer::zero_grad() {
+  ++zero_grads_;
   if (delegate_ != nullptr) {
     if (delegate_->gradients_are_zero()) return;
     delegate_->gradients_dropped();

@@ -16,6 +16,7 @@
 #include "lockstep/parallel/shards/shard_checks.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
 #include "lockstep/parallel/uneven_inputs.h"
+#include "lockstep/parallel/wrapped_module.h"
 #include "lockstep/parallel/wrapping.h"
 #include "lockstep/tensor/tensors_of.h"
 
@@ -44,6 +45,8 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   has_buffers_ = !named_buffers.empty();
   if (StateWatch* const watch = StateWatch::current()) watch->add(tensors_.parameters, named_buffers);
   ReducerOptions of_reducer = reducer_options(options_, communicator_->membership());
+  wrapped_ = std::make_unique<WrappedModule>(communicator_, names_);
+  of_reducer.module = wrapped_->number();
   of_reducer.gets_memory_later = gets_memory_later_ = fused_memory_follows();
   reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_, of_reducer);
   if (!options_.watch_replicas) reducer_->replica_watch().stop();
@@ -78,7 +81,7 @@ std::vector<at::Tensor> DistributedDataParallelBase::buffers() const {
 
 void DistributedDataParallelBase::synchronise_buffers(int root) {
   if (has_buffers_ && options_.broadcast_buffers && communicator_->world_size() > 1) {
-    broadcast_coalesced(*communicator_, buffers(), root);
+    broadcast_buffers(*communicator_, buffers(), root, wrapped_->number());
   }
 }
 
@@ -105,7 +108,7 @@ void DistributedDataParallelBase::prepare_forward() {
   } else if (fuse_mode() != FuseMode::Off) {
     fused_->before_forward();
   }
-  reducer_->prepare(synchronise_);
+  reducer_->prepare(synchronise_, tensors_.is_training());
   // Only in training, because a rank may evaluate by itself.
   if (!synchronise_ || !tensors_.is_training()) return;
   advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });

@@ -22,7 +22,7 @@ constexpr milliseconds kLeaving{5000};
 constexpr milliseconds kTakingBack{500};
 
 const char* const kStartFix =
-    "start the ranks with Open MPI: mpirun -np 4 PROGRAM; or choose another engine, which `lockstep run` can start";
+    "start the ranks with Open MPI: mpirun -np RANKS PROGRAM; or choose another engine, which `lockstep run` can start";
 
 std::string variable(const char* name) {
   const char* const text = ::getenv(name);

@@ -33,7 +33,9 @@ constexpr std::int64_t kEqual = -1;
 
 }  // namespace
 
-std::string RankDifference::text() const { return fmt::format("rank 0 has {}, rank {} has {}", first, rank, other); }
+std::string RankDifference::text() const {
+  return fmt::format("rank {} has {}, rank {} has {}", first_rank, first, rank, other);
+}
 
 std::optional<RankDifference> first_difference(Communicator& communicator, const std::vector<std::string>& lines) {
   const std::string text = fmt::format("{}", fmt::join(lines, "\n"));
@@ -55,6 +57,29 @@ std::optional<RankDifference> first_difference(Communicator& communicator, const
   result.rank = static_cast<int>(found - differences);
   result.first = line_or_nothing(theirs, result.index);
   result.other = broadcast_text(communicator, line_or_nothing(lines, result.index), result.rank);
+  return result;
+}
+
+std::optional<RankDifference> first_difference_among(Communicator& communicator, const std::vector<std::string>& lines,
+                                                     const std::vector<bool>& takes_part) {
+  const std::string text = fmt::format("{}", fmt::join(lines, "\n"));
+  std::optional<RankDifference> result;
+  std::optional<std::vector<std::string>> first;
+  int first_rank = 0;
+  for (int rank = 0; rank < communicator.world_size(); ++rank) {
+    if (!takes_part[static_cast<std::size_t>(rank)]) continue;
+    const std::vector<std::string> theirs = split_lines(broadcast_text(communicator, text, rank));
+    if (!first) {
+      first = theirs;
+      first_rank = rank;
+    }
+    const std::size_t most = std::max(first->size(), theirs.size());
+    for (std::size_t i = 0; i < most && (!result || i < result->index); ++i) {
+      if (line_or_nothing(*first, i) == line_or_nothing(theirs, i)) continue;
+      result = RankDifference{i, rank, line_or_nothing(*first, i), line_or_nothing(theirs, i), first_rank};
+      break;
+    }
+  }
   return result;
 }
 

@@ -76,6 +76,12 @@ ReplicaWatch::ReplicaWatch(std::vector<NamedTensor> tensors) {
   }
 }
 
+std::vector<NamedTensor> ReplicaWatch::tensors() const {
+  std::vector<NamedTensor> result;
+  for (const Watched& watched : watched_) result.push_back(watched.entry);
+  return result;
+}
+
 std::uint32_t ReplicaWatch::look() {
   if (is_stopped_) return 0;
   const std::uint64_t buffers = buffers_.look();

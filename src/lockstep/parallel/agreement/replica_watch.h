@@ -38,6 +38,8 @@ class ReplicaWatch {
   /// Leaves the tensor to others, or watches it again.
   void set_left_out(std::size_t index, bool is_left_out) { watched_[index].is_left_out = is_left_out; }
 
+  /// All of them, in the order given.
+  std::vector<NamedTensor> tensors() const;
   /// Looks at this rank's tensors. Called at the same points on every rank. @return  bits that are equal on all ranks
   /// unless replicas drift apart or a rank alone has written
   std::uint32_t look();

@@ -1,6 +1,7 @@
 #include "lockstep/parallel/fused/fuse_checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -39,6 +40,18 @@ std::string name_of(const at::Tensor& parameter, const GradientBuckets& gradient
 }
 
 }  // namespace
+
+std::vector<std::string> lines_of(const FuseOptions& options) {
+  const auto type = options.compute_dtype.value_or(c10::ScalarType::Float);
+  return {fmt::format("stage {}", options.stage),
+          fmt::format("share_weights {}", options.share_weights),
+          fmt::format("gradient_dtype {}", c10::toString(options.gradient_dtype)),
+          fmt::format("compute_dtype {}", c10::toString(type)),
+          fmt::format("hybrid_shard {}", options.hybrid_shard),
+          fmt::format("slots {}", options.slots),
+          fmt::format("units {{{}}}", fmt::join(options.units, ", ")),
+          fmt::format("reshard_after_forward {}", options.reshard_after_forward)};
+}
 
 std::string refusal_of_twice_listed(const FlatOptimizer& optimizer, const GradientBuckets& gradients) {
   std::unordered_set<const c10::TensorImpl*> seen;

@@ -11,6 +11,9 @@
 
 namespace lockstep {
 
+/// The options, each in a line: ranks compare them.
+std::vector<std::string> lines_of(const FuseOptions& options);
+
 /// @return  why the ranks cannot share the work of this optimizer, else empty: it updates a parameter twice in a step,
 /// as LibTorch's do if a parameter is listed twice, and a fused update updates each parameter once
 std::string refusal_of_twice_listed(const FlatOptimizer& optimizer, const GradientBuckets& gradients);

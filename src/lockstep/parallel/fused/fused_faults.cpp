@@ -44,6 +44,14 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
               "call step() of the optimizer that fuse was given, and of no other over the same parameters; to write "
               "weights by hand where a backward had no step, call its zero_grad() first, by its own type (not by "
               "torch::optim::Optimizer&)"};
+    case FusedFault::WeightChanged:
+      return {
+          name +
+              " was written between backward and the step of the fused optimizer: past autograd, or by another rank "
+              "of this host, which shares the weights and may have been between two steps",
+          "call step() of the optimizer that fuse was given, and of no other over the same parameters; to write "
+          "weights by hand between two steps, call own_weights() of the DistributedDataParallel on every rank "
+          "first, so that no rank writes what another one computes with"};
     case FusedFault::WeightMoved:
       return {name + " was moved to other memory between backward and the step of the fused optimizer",
               "call optimizer.zero_grad() between torch::load (or what else replaced weights) and the next forward, so "

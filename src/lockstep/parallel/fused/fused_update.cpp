@@ -100,16 +100,18 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   look();
   if (request != nullptr) {
     agreement_.set_request(*request);
+    terms_.write(agreement_, request->kind);
     if (const auto kept = parts_->gradients->kept_sums()) agreement_.set_kept_sums(*kept);
   } else {
     agreement_.set_joined(communicator_->rank());
   }
   if (shards_ != nullptr) agreement_.set_update(shards_->update());
   const auto start = std::chrono::steady_clock::now();
-  agreement_.exchange(*communicator_);
+  agreement_.exchange(parts_->shards ? parts_->shards->gathering() : *communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
   if (agreement_.updates_differ()) throw_different_updates(*communicator_, shards_->update());
+  terms_.check_agreed(*communicator_, agreement_, request);
   if (agreement_.sums_differ()) {
     throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
                       communicator_->membership().where() + ", fused optimizer that shares out gradients",
@@ -187,6 +189,7 @@ StepResult FusedUpdate::run_update() {
   count_update(waited_s);
   if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
   parts_->watch.start_over();
+  terms_.start_over();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = parts_->gradients->writes();
   return result;

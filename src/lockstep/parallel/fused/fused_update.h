@@ -15,6 +15,8 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fuse_options.h"
+#include "lockstep/parallel/fused/agreement/update_agreement.h"
+#include "lockstep/parallel/fused/agreement/update_terms.h"
 #include "lockstep/parallel/fused/fused_faults.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
@@ -28,7 +30,6 @@
 #include "lockstep/parallel/fused/recovery/recoverable_update.h"
 #include "lockstep/parallel/fused/recovery/sum_exchange.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/parallel/fused/update_agreement.h"
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/written_weights.h"
@@ -62,7 +63,7 @@ class FusedUpdate final : public StepDelegate {
   StepResult step(const StepOptions& options) override;
   bool gradients_are_zero() const override;
   void gradients_dropped() override;
-  double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) override;
+  double gradient_norm(const std::vector<at::Tensor>& parameters, const ClipOptions& options) override;
   void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) override;
   void optimizer_destroyed() noexcept override;
 
@@ -192,6 +193,7 @@ class FusedUpdate final : public StepDelegate {
   std::shared_ptr<SharedState> state_;           // with `rescue_`
   std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
   std::unique_ptr<SumExchange> sum_exchange_;    // with `rescue_`, between hosts
+  UpdateTerms terms_;
   UpdateAgreement agreement_;
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with virtual shards, in the order of the call

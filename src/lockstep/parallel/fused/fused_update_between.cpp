@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
+double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, const ClipOptions& options) {
   return guarded([&] {
     UpdateRequest request;
     request.kind = UpdateRequest::Kind::Norm;
-    request.norm_type = norm_type;
+    request.clip = options;
     agree_on(request, parameters);
     return run_norm();
   });
@@ -29,7 +29,7 @@ void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, dou
 }
 
 double FusedUpdate::run_norm() {
-  const double p = agreement_.request().norm_type;
+  const double p = agreement_.request().clip.norm_type;
   double norm = 0;
   if (p == 0) {
     // Known on every rank since the agreement.

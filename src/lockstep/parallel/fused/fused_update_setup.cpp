@@ -60,6 +60,7 @@ FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared
       reducer_(reducer),
       gradients_(reducer.buckets()),
       communicator_(std::move(communicator)),
+      terms_(optimizer, reducer),
       agreement_(gradients_.num_parameters(), communicator_->world_size()),
       selection_(gradients_.num_parameters()) {}
 
@@ -79,6 +80,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
                 communicator->membership().where() + ", fuse", "choose Float or BFloat16");
   }
   check_stage(options, *communicator);
+  if (communicator->world_size() > 1) UpdateTerms(optimizer, reducer).check_equal(*communicator, lines_of(options));
   const GradientBuckets& gradients = reducer.buckets();
   std::vector<FusedBucket> buckets = choose_fused_buckets(gradients, optimizer, *communicator);
   std::vector<at::Tensor> chosen;
@@ -159,6 +161,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : buckets_) indices.push_back(bucket.index);
   reducer_.hand_over(indices, *parts_->gradients);
+  terms_.keep_groups(covered_);
 }
 
 // @param watched  by parameter: becomes those that are fused

@@ -2,6 +2,7 @@
 // do not depend on the number of ranks.
 #include <fmt/format.h>
 
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/whole_norm.h"
 
@@ -35,7 +36,12 @@ void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>&
   selection_.clear();
   selected_ = indices_of(parameters);
   for (const std::size_t index : selected_) selection_.add(index);
+  request.parameters = selected_;
   request.selection = selection_.number();
+  // The bits of a norm with virtual shards follow from the order, too.
+  for (const std::size_t index : selected_) {
+    if (shards_ != nullptr) mix_into(request.selection, index);
+  }
   agree(&request);
 }
 
@@ -57,7 +63,7 @@ std::vector<std::size_t> FusedUpdate::indices_of_optimizer() const {
 }
 
 double FusedUpdate::whole_norm(const std::vector<std::size_t>& parameters) {
-  const double p = agreement_.request().norm_type;
+  const double p = agreement_.request().clip.norm_type;
   if (agreement_.request().kind == UpdateRequest::Kind::Norm && p != 2) {
     throw AgreedError(fmt::format("the norm of order {} with virtual shards and a fused optimizer, whose additions "
                                   "depend on the number of ranks",

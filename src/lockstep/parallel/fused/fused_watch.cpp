@@ -49,7 +49,8 @@ void FusedWatch::keep_gradient_faults() {
 
 bool FusedWatch::allows_drop() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].defined() && weight_fault(i) == FusedFault::WeightWritten) {
+    const FusedFault fault = parameters_[i].defined() ? weight_fault(i) : FusedFault::None;
+    if (fault == FusedFault::WeightWritten || fault == FusedFault::WeightChanged) {
       return std::exchange(has_updated_, false);
     }
   }
@@ -125,8 +126,8 @@ FusedFault FusedWatch::weight_fault(std::size_t index) const {
   const WeightSample& sample = weights_[index];
   if (is_watched(parameter)) return FusedFault::None;  // one that is written gets other memory
   if (!sample.is_in_place(parameter)) return FusedFault::WeightMoved;
-  const bool is_written = sample.has_new_version(parameter) || sample.has_new_elements(parameter);
-  return is_written ? FusedFault::WeightWritten : FusedFault::None;
+  if (sample.has_new_version(parameter)) return FusedFault::WeightWritten;
+  return sample.has_new_elements(parameter) ? FusedFault::WeightChanged : FusedFault::None;
 }
 
 FusedFault FusedWatch::gradient_fault(std::size_t index) const {

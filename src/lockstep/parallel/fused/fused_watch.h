@@ -17,11 +17,12 @@ enum class FusedFault : std::uint8_t {
   GradientChanged = 1,  ///< since backward, without autograd's knowledge, as LibTorch's clipping does, or by a clamp
   GradientWritten = 2,  ///< after it was sent, so that only a stand-in was written
   GradientDropped = 3,  ///< after it was sent, and not together with all other gradients
-  WeightWritten = 4,    ///< since backward, by something other than the fused update
-  WeightMoved = 5,      ///< to other memory, since backward
-  WeightConverted = 6,  ///< to another dtype, shape or device
-  CopyStale = 7,        ///< forward has read a bf16 copy without a write that the watch had not seen
-  NoShardSum = 8,       ///< the gradient is not a sum of virtual shards, though they are in use
+  WeightChanged = 4,    ///< since backward, past autograd, or by another rank that shares the weights
+  WeightWritten = 5,    ///< since backward, by something other than the fused update
+  WeightMoved = 6,      ///< to other memory, since backward
+  WeightConverted = 7,  ///< to another dtype, shape or device
+  CopyStale = 8,        ///< forward has read a bf16 copy without a write that the watch had not seen
+  NoShardSum = 9,       ///< the gradient is not a sum of virtual shards, though they are in use
 };
 
 /// How weights were written between two updates, while no gradient waited for its update.

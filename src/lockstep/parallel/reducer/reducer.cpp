@@ -37,7 +37,8 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       trace_(std::make_shared<BackwardTrace>(buckets_.size())),
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
-      progress_(buckets_.size()) {}
+      progress_(buckets_.size()),
+      module_(options.module) {}
 
 std::shared_ptr<Reducer> Reducer::make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
                                        ReducerOptions options) {
@@ -95,10 +96,12 @@ void Reducer::drop_gradients() {
   sparse_.drop();
 }
 
-void Reducer::prepare(bool synchronise) {
+void Reducer::prepare(bool synchronise, bool trains) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (in_backward()) drop_backward();
   synchronise_ = synchronise;
+  trains_ = trains;
+  forward_.reset();
   if (synchronise && std::exchange(backward_, Backward::None) == Backward::Awaited) {
     log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
   }

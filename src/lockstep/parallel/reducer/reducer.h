@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,7 @@
 #include "lockstep/parallel/reducer/gradient_hooks.h"
 #include "lockstep/parallel/reducer/join_period.h"
 #include "lockstep/parallel/reducer/later_reduction.h"
+#include "lockstep/parallel/reducer/output_use.h"
 #include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/static_graph.h"
 #include "lockstep/parallel/step_statistics.h"
@@ -32,6 +34,7 @@ struct ReducerOptions {
   bool static_graph = false;
   bool gets_memory_later = false;  ///< see GradientBuckets::Options
   bool counts_updates = false;     ///< with virtual shards: the ranks compare the number of the update
+  int module = 0;                  ///< WrappedModule::number
 };
 
 /// A module's parameters, by how their gradients are averaged.
@@ -67,8 +70,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Reducer& operator=(const Reducer&) = delete;
 
   /// Call it before each forward that a backward may follow. @param synchronise  false: gradients only accumulate here
+  /// @param trains  the module is in training: a backward is expected
   /// @throws Error  if an exception cut off the previous backward after buckets were launched
-  void prepare(bool synchronise);
+  void prepare(bool synchronise, bool trains);
   /// Call it on the outputs of forward: the end of the backward that starts there is the end of the step.
   void watch_output(const at::Tensor& output);
 
@@ -122,6 +126,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// Watches all parameters but those in buckets that are handed over.
   ReplicaWatch& replica_watch() { return replica_watch_; }
   StepStatistics& statistics() { return statistics_; }
+  int module() const { return module_; }  ///< its number, which is equal on all ranks
+  /// How many synchronised backwards have reached the parameters, or sums of virtual shards were made.
+  std::uint64_t backwards() const { return backwards_; }
+  /// How many synchronised forwards had outputs that are gone without a backward through them.
+  std::uint64_t unused_forwards() const { return *unused_forwards_; }
 
  private:
   /// How far the present backward is; each state includes those before it.
@@ -151,6 +160,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void on_sparse_gradient();
   void on_tripwire(const GradientHooks& hooks, std::size_t index);
   void set_tripwires();
+  void check_same_module();
+  void check_left_out();
   void watch_for_later(const at::Tensor& output);
   void begin_for_later();
   bool in_backward() const { return backward_ >= Backward::Begun; }
@@ -215,9 +226,17 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::vector<BucketProgress> progress_;  // by bucket
   std::size_t next_launch_ = 0;
   bool synchronise_ = true;
+  bool trains_ = true;
   bool moved_ = false;  // a parameter got other memory, and the ranks have not compared since
   bool ran_ = false;    // a synchronised backward has ended
   StepStatistics statistics_;
+  const int module_;
+  std::uint64_t backwards_ = 0;
+  std::uint64_t unused_before_ = 0;  // unused forwards at the end of the last backward
+  bool has_warned_ = false;          // of batches that are left out; equal on all ranks
+  // Outputs of forward may be destroyed by other threads, and after the reducer.
+  std::shared_ptr<std::atomic<std::uint64_t>> unused_forwards_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::weak_ptr<OutputUse> forward_;  // the last synchronised one
 };
 
 }  // namespace lockstep

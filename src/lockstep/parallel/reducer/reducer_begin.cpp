@@ -16,7 +16,11 @@ void Reducer::watch_output(const at::Tensor& output) {
   if (backward_ == Backward::None) backward_ = Backward::Awaited;
   // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
   // (activation checkpointing) see only the inner one, whose end is not the end of the step.
-  output.register_hook([weak = weak_from_this()](const at::Tensor&) {
+  std::shared_ptr<OutputUse> use = forward_.lock();
+  if (!use && trains_) use = std::make_shared<OutputUse>(unused_forwards_);
+  forward_ = use;
+  output.register_hook([weak = weak_from_this(), use](const at::Tensor&) {
+    if (use) use->note();
     const auto self = weak.lock();
     if (!self) {
       throw Error(
@@ -104,7 +108,9 @@ void Reducer::on_sparse_gradient() {
 void Reducer::reach_parameters() {
   if (in_backward() && engine_task_.expired()) drop_backward();
   if (!in_backward()) begin_backward();
-  if (backward_ == Backward::Begun) backward_ = Backward::Reached;
+  if (backward_ != Backward::Begun) return;
+  backward_ = Backward::Reached;
+  ++backwards_;
 }
 
 void Reducer::begin_backward() {

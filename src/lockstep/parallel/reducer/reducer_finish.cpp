@@ -11,8 +11,10 @@
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/parallel/agreement/weights_agreement.h"
 #include "lockstep/parallel/end_group.h"
+#include "lockstep/parallel/reducer/left_out_batches.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/uneven_inputs.h"
+#include "lockstep/parallel/wrapped_module.h"
 
 namespace lockstep {
 
@@ -58,6 +60,8 @@ void Reducer::reduce_buckets() {
   wait_for_buckets();
   if (all_left()) return;
   exchange_flags();
+  check_same_module();
+  check_left_out();
   check_put_aside();
   check_moved_parameters();
   if (!join_.is_on() && allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
@@ -68,6 +72,8 @@ void Reducer::reduce_buckets() {
 // The last bucket carries the flags, so it leaves when they are known.
 void Reducer::launch_last_bucket() {
   if (!all_left()) {
+    flags_.set_module(module_);
+    flags_.set_left_out(*unused_forwards_ - unused_before_);
     const std::uint32_t bits = replica_watch_.look();
     if (!join_.is_on()) flags_.set_bits(bits);  // a rank without inputs has older weights
   }
@@ -122,6 +128,20 @@ void Reducer::send_flags() {
   flags_.write(flags);
   communicator_->all_reduce(flags);
   flags_.read(flags);
+}
+
+void Reducer::check_same_module() {
+  if (!leaves_ranks_apart() && flags_.modules_differ()) throw_different_modules(*communicator_, module_);
+}
+
+void Reducer::check_left_out() {
+  const std::uint64_t unused = *unused_forwards_;
+  const std::uint64_t here = unused - std::exchange(unused_before_, unused);
+  if (leaves_ranks_apart() || !flags_.left_out_differs() || std::exchange(has_warned_, true)) return;
+  std::vector<bool> takes_part;
+  for (int rank = 0; rank < communicator_->world_size(); ++rank) takes_part.push_back(!flags_.joined(rank));
+  warn_of_left_out_batches(
+      *communicator_, "made " + count_of(here, "forward") + " without a backward since the last backward", takes_part);
 }
 
 // Every rank must load the same weights. Not checked while ranks join, because finished ranks have older weights.
@@ -188,6 +208,7 @@ void Reducer::average_sparse(bool has_inputs) {
 bool Reducer::shadow_backward() {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
+  unused_before_ = *unused_forwards_;
   sparse_.drop();
   if (all_left()) {
     average_sparse(false);

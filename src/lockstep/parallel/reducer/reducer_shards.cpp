@@ -33,7 +33,9 @@ void Reducer::end_shard_sums(std::uint64_t update, const std::vector<std::uint8_
   if (!all_left()) {
     flags_.set_bits(replica_watch_.look());
     flags_.set_update(update);
+    flags_.set_module(module_);
     send_flags();
+    check_same_module();
     if (flags_.updates_differ()) throw_different_updates(*communicator_, update);
     check_moved_parameters();
     replica_watch_.compare(*communicator_, flags_.differing_bits());
@@ -54,6 +56,7 @@ void Reducer::end_shard_sums(std::uint64_t update, const std::vector<std::uint8_
   }
   if (later_ != nullptr) later_->backward_ended(false);
   ran_ = true;
+  ++backwards_;
   if (trace_recorder::is_on()) trace_recorder::end_step();
 }
 

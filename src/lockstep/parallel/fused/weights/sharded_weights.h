@@ -52,6 +52,9 @@ class ShardedWeights final : public ReadWatcher {
 
   void enter_forward() { ++forwards_; }
   void leave_forward() noexcept;
+  /// The group in which layers are gathered. A rank that leaves out a step gathers the next one there, so the others'
+  /// step meets it there.
+  Communicator& gathering() const { return *gathering_; }
   /// A backward, with all that it has called, is over.
   void leave_backward() noexcept;
   /// Frees everything, before weights change.

@@ -14,15 +14,17 @@ namespace lockstep {
 struct UpdateRequest {
   enum class Kind { Update, Norm, Scale };
   Kind kind = Kind::Update;
-  StepOptions options;          ///< for Update
-  double norm_type = 2;         ///< for Norm
-  double factor = 1;            ///< for Scale
-  std::uint64_t selection = 0;  ///< identifies the parameters of Norm and Scale: differs between different selections
+  StepOptions options;                  ///< for Update
+  ClipOptions clip;                     ///< for Norm
+  double factor = 1;                    ///< for Scale
+  std::uint64_t selection = 0;          ///< identifies the parameters of Norm and Scale
+  std::vector<std::size_t> parameters;  ///< these parameters' indices. Not sent
 };
 
 /// What every rank must learn from all ranks before a fused update: which ranks have a gradient for which parameter,
-/// which have run out of inputs, whether all have the same request, whether gradients were summed already, and whether
-/// writes were found that are forbidden or whose values must be compared. One small message.
+/// which have run out of inputs, whether all have the same request, settings and place in the training, whether
+/// gradients were summed already, and whether writes were found that are forbidden or whose values must be compared.
+/// One small message.
 class UpdateAgreement {
  public:
   UpdateAgreement(std::size_t parameters, int world_size);
@@ -46,14 +48,21 @@ class UpdateAgreement {
   void set_bits(std::uint32_t bits) { bits_ = bits; }
   /// A number of the update that must be equal on all ranks that set it.
   void set_update(std::uint64_t update) { update_ = update; }
+  /// Numbers of what ranks must have in common, and of what they should: see UpdateTerms.
+  void set_settings(std::uint64_t settings) { settings_ = settings; }
+  void set_place(std::uint64_t place) { place_ = place; }
+  void set_left_out(std::uint16_t left_out) { left_out_ = left_out; }
   /// This rank has run out of inputs and follows the others' request.
   void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
 
   /// Collective. When it returns, every rank has entered: what each rank wrote before, the others may read.
-  /// @throws Error  on every rank, if ranks with inputs have different requests and no rank has found a fault
   void exchange(Communicator& communicator);
 
+  /// What all ranks have, or this one, if they differ.
   const UpdateRequest& request() const { return request_; }
+  /// Ranks with inputs have different requests, settings or places.
+  bool terms_differ() const { return terms_differ_; }
+  bool left_out_differs() const { return left_out_differs_; }
   bool stale() const { return stale_; }                ///< on any rank
   bool faulty() const { return faulty_; }              ///< on any rank
   bool moved() const { return moved_; }                ///< on any rank
@@ -61,6 +70,8 @@ class UpdateAgreement {
   bool sums_differ() const { return sums_differ_; }
   bool updates_differ() const { return updates_differ_; }
   std::uint8_t kept_sums() const { return kept_sums_.value_or(0); }  ///< of the ranks that said it
+  /// By rank: it has inputs.
+  std::vector<bool> active() const;
   /// The bits in whose byte the ranks that set them differ.
   std::uint32_t differing_bits() const { return differing_bits_; }
   bool joined(int rank) const { return joined_[static_cast<std::size_t>(rank)] != 0; }
@@ -68,8 +79,6 @@ class UpdateAgreement {
   int lowest_active_rank() const;
 
  private:
-  void read_request(const std::uint8_t* bytes, const Communicator& communicator);
-
   std::vector<std::uint8_t> contributed_;
   std::vector<std::uint8_t> joined_;
   bool stale_ = false;
@@ -82,6 +91,10 @@ class UpdateAgreement {
   bool sums_differ_ = false;
   std::optional<std::uint64_t> update_;
   bool updates_differ_ = false;
+  std::optional<std::uint64_t> settings_, place_;
+  std::optional<std::uint16_t> left_out_;
+  bool terms_differ_ = false;
+  bool left_out_differs_ = false;
   bool has_request_ = false;
   UpdateRequest request_;
 };

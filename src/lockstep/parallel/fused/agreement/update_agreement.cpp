@@ -1,21 +1,17 @@
-#include "lockstep/parallel/fused/update_agreement.h"
+#include "lockstep/parallel/fused/agreement/update_agreement.h"
 
 #include <ATen/ops/empty.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/failure_cause.h"
-
 namespace lockstep {
 namespace {
 
-// kind, max_norm, gradient_factor, zero_grad, check_finite, norm_type, factor, and the selection in two halves, because
-// a double holds whole numbers only up to 2^53.
-using RequestNumbers = std::array<double, 9>;
+// kind, max_norm, gradient_factor, zero_grad, check_finite, then what clip_grad_norm_ was called with, factor, and the
+// selection in two halves, because a double holds whole numbers only up to 2^53.
+using RequestNumbers = std::array<double, 11>;
 
 RequestNumbers numbers_of(const UpdateRequest& request) {
   const StepOptions& options = request.options;
@@ -24,7 +20,9 @@ RequestNumbers numbers_of(const UpdateRequest& request) {
           options.gradient_factor,
           options.zero_grad ? 1.0 : 0.0,
           options.check_finite ? 1.0 : 0.0,
-          request.norm_type,
+          request.clip.max_norm,
+          request.clip.norm_type,
+          request.clip.error_if_nonfinite ? 1.0 : 0.0,
           request.factor,
           static_cast<double>(request.selection >> 32),
           static_cast<double>(request.selection & 0xffffffff)};
@@ -37,24 +35,10 @@ UpdateRequest request_of(const RequestNumbers& numbers) {
   request.options.gradient_factor = numbers[2];
   request.options.zero_grad = numbers[3] != 0;
   request.options.check_finite = numbers[4] != 0;
-  request.norm_type = numbers[5];
-  request.factor = numbers[6];
-  request.selection = (static_cast<std::uint64_t>(numbers[7]) << 32) | static_cast<std::uint64_t>(numbers[8]);
+  request.clip = {numbers[5], numbers[6], numbers[7] != 0};
+  request.factor = numbers[8];
+  request.selection = (static_cast<std::uint64_t>(numbers[9]) << 32) | static_cast<std::uint64_t>(numbers[10]);
   return request;
-}
-
-std::string describe(const UpdateRequest& request) {
-  switch (request.kind) {
-    case UpdateRequest::Kind::Norm:
-      return fmt::format("clip_grad_norm_ by norm {}, parameters {:x}", request.norm_type, request.selection);
-    case UpdateRequest::Kind::Scale:
-      return fmt::format("clip_grad_norm_ by factor {}, parameters {:x}", request.factor, request.selection);
-    case UpdateRequest::Kind::Update:
-      break;
-  }
-  const StepOptions& options = request.options;
-  return fmt::format("step with max_norm {}, gradient_factor {}, zero_grad {}, check_finite {}", options.max_norm,
-                     options.gradient_factor, options.zero_grad, options.check_finite);
 }
 
 // A value and its complement. The maxima over all ranks are complements of each other only if all values are equal.
@@ -93,6 +77,10 @@ void UpdateAgreement::clear() {
   sums_differ_ = false;
   update_.reset();
   updates_differ_ = false;
+  settings_.reset();
+  place_.reset();
+  left_out_.reset();
+  terms_differ_ = left_out_differs_ = false;
   has_request_ = false;
   request_ = UpdateRequest();
 }
@@ -109,7 +97,10 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   const std::size_t bits_at = request_at + 2 * request_bytes;
   const std::size_t sums_at = bits_at + 2 * sizeof(std::uint32_t);
   const std::size_t update_at = sums_at + 2;
-  const std::size_t end = update_at + 2 * sizeof(std::uint64_t);
+  const std::size_t settings_at = update_at + 2 * sizeof(std::uint64_t);
+  const std::size_t place_at = settings_at + 2 * sizeof(std::uint64_t);
+  const std::size_t left_out_at = place_at + 2 * sizeof(std::uint64_t);
+  const std::size_t end = left_out_at + 2 * sizeof(std::uint16_t);
   at::Tensor message = at::empty({static_cast<std::int64_t>(end)}, at::TensorOptions().dtype(at::kByte));
   std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
   std::copy(contributed_.begin(), contributed_.end(), bytes);
@@ -123,6 +114,9 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   if (bits_) write_with_complement(*bits_, bytes + bits_at);
   if (kept_sums_) write_with_complement(*kept_sums_, bytes + sums_at);
   if (update_) write_with_complement(*update_, bytes + update_at);
+  if (settings_) write_with_complement(*settings_, bytes + settings_at);
+  if (place_) write_with_complement(*place_, bytes + place_at);
+  if (left_out_) write_with_complement(*left_out_, bytes + left_out_at);
   if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
   std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
   std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
@@ -137,20 +131,20 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   sums_differ_ = differs(bytes + sums_at, 1);
   kept_sums_ = bytes[sums_at];
   updates_differ_ = any_differs(bytes + update_at, sizeof(std::uint64_t));
-  if (active_ranks() == 0 || faulty_) return;  // a rank that has found a fault names it
-  read_request(bytes + request_at, communicator);
+  left_out_differs_ = any_differs(bytes + left_out_at, sizeof(std::uint16_t));
+  const bool requests_differ = any_differs(bytes + request_at, request_bytes);
+  terms_differ_ = requests_differ || any_differs(bytes + settings_at, sizeof(std::uint64_t)) ||
+                  any_differs(bytes + place_at, sizeof(std::uint64_t));
+  if (active_ranks() == 0 || faulty_ || requests_differ) return;  // a rank that has found a fault names it
+  RequestNumbers agreed;
+  std::memcpy(agreed.data(), bytes + request_at, sizeof(agreed));
+  request_ = request_of(agreed);
 }
 
-void UpdateAgreement::read_request(const std::uint8_t* bytes, const Communicator& communicator) {
-  if (any_differs(bytes, sizeof(RequestNumbers))) {
-    throw_caused(Error("the ranks of a fused optimizer disagree; here: " + describe(request_),
-                       communicator.membership().where() + ", fused optimizer",
-                       "make the same calls with the same options on every rank"),
-                 {FailureCause::Kind::Disagreement, -1});
-  }
-  RequestNumbers agreed;
-  std::memcpy(agreed.data(), bytes, sizeof(agreed));
-  request_ = request_of(agreed);
+std::vector<bool> UpdateAgreement::active() const {
+  std::vector<bool> result;
+  for (const std::uint8_t joined : joined_) result.push_back(joined == 0);
+  return result;
 }
 
 int UpdateAgreement::active_ranks() const {

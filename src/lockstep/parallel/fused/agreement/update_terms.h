@@ -1,0 +1,72 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fused/agreement/update_agreement.h"
+#include "lockstep/parallel/reducer/reducer.h"
+
+namespace lockstep {
+
+/// What all ranks must have in common before an update whose work they share. Each rank updates its part by its own
+/// optimizer, so a rank with another learning rate, or with gradients of another batch, would make all weights wrong.
+///
+/// These are the place in the training (which module, and how many synchronised backwards since the last update) and
+/// the optimizer's settings: its kind, all options of all parameter groups, and the parameters of each. Numbers of them
+/// travel with the agreement. If the numbers differ, the ranks exchange texts, and the error says what differs where.
+class UpdateTerms {
+ public:
+  /// What is given must outlive this object.
+  UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer);
+
+  /// Requires that the ranks fuse optimizers of one kind, with the same parameters in the same groups. Collective.
+  /// @param how  the other arguments of `fuse`, in lines. @throws Error  on every rank, naming the first difference
+  void check_equal(Communicator& communicator, const std::vector<std::string>& how) const;
+  /// Notes the group of each of these parameters, which must stay in it from now on.
+  void keep_groups(const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered);
+
+  /// What this rank, which has inputs, has to say before the request.
+  void write(UpdateAgreement& agreement, UpdateRequest::Kind kind);
+  /// What the ranks have told each other. Collective.
+  /// @param request  of this rank; null if it has no inputs
+  /// @throws AgreedError  if ranks with inputs differ, naming what differs where; if a parameter that the update covers
+  /// is in another group than it was, or in no group
+  void check_agreed(Communicator& communicator, const UpdateAgreement& agreement, const UpdateRequest* request);
+  /// The update was made, or left out on all ranks.
+  void start_over();
+
+ private:
+  std::uint64_t settings();
+  bool list_has_changed() const;
+  void read_list();
+  std::string text_of(const at::Tensor& parameter) const;
+  std::vector<std::string> list_lines() const;
+  std::vector<std::string> settings_lines() const;
+  std::vector<std::string> lines(const UpdateRequest& request) const;
+  std::uint64_t backwards() const { return reducer_.backwards() - backwards_before_; }
+  std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
+  std::uint64_t unused_forwards() const { return reducer_.unused_forwards() - unused_forwards_before_; }
+  [[noreturn]] void throw_difference(Communicator& communicator, const UpdateAgreement& agreement,
+                                     const UpdateRequest* request) const;
+  void check_list(const Communicator& communicator);
+
+  const FlatOptimizer& optimizer_;
+  Reducer& reducer_;
+  std::vector<NamedTensor> named_;                                    // of the module
+  std::unordered_map<const c10::TensorImpl*, std::size_t> index_of_;  // in named_
+  std::unordered_map<const c10::TensorImpl*, std::size_t> group_of_;  // of what the update covers
+  std::vector<const c10::TensorImpl*> list_;                          // of all groups; null behind each
+  std::uint64_t list_number_ = 0;
+  bool is_new_list_ = false;  // not checked yet
+  bool has_warned_ = false;   // of batches; equal on all ranks
+  std::uint64_t backwards_before_ = 0, zero_grads_before_ = 0, unused_forwards_before_ = 0;  // the last update
+};
+
+}  // namespace lockstep
