@@ -1,7 +1,9 @@
 #include "lockstep/parallel/distributed_data_parallel.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Type.h>
 
+#include <typeinfo>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -11,6 +13,7 @@
 #include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/shards/shard_checks.h"
@@ -161,6 +164,7 @@ void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<Communicati
                 "register the hook instead of calling fuse, or call unfuse first");
   }
   CommunicationHook& registered = *hook;
+  require_same_settings(*communicator_, "the communication hook", {"a " + c10::demangle(typeid(registered).name())});
   reducer_->register_hook(std::move(hook));
   hook_ = &registered;
   registered.attach(*communicator_);

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
+#include "lockstep/parallel/hooks/same_settings.h"
 
 namespace lockstep {
 namespace {
@@ -31,6 +32,9 @@ class PostLocalSGDHook : public CommunicationHook {
   bool allows_join() const override { return false; }
 
   void attach(Communicator& communicator) override {
+    require_same_settings(communicator, "post_local_sgd_hook",
+                          {fmt::format("start_localSGD_iter {}", options_.start_localSGD_iter),
+                           fmt::format("post_local_gradient_allreduce {}", options_.post_local_gradient_allreduce)});
     if (!options_.post_local_gradient_allreduce) return;
     if (!options_.subgroup && !communicator.membership().on_one_host()) {
       options_.subgroup = communicator.split(first_of_host(communicator.membership()));
@@ -102,7 +106,12 @@ PeriodicModelAverager::PeriodicModelAverager(std::int64_t period, std::int64_t w
 void PeriodicModelAverager::average_parameters(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
   const std::int64_t step = step_++;
-  if (step >= warmup_steps_ && (step - warmup_steps_) % period_ == 0) average(parameters, *group_);
+  if (step < warmup_steps_ || (step - warmup_steps_) % period_ != 0) return;
+  // Averages of ranks that are at different steps have one shape.
+  require_same_settings(*group_, "PeriodicModelAverager",
+                        {fmt::format("period {}", period_), fmt::format("warmup_steps {}", warmup_steps_),
+                         fmt::format("{} steps before this average", step)});
+  average(parameters, *group_);
 }
 
 void PeriodicModelAverager::load_state_dict(const std::string& text) {
@@ -122,6 +131,10 @@ DiLoCo::DiLoCo(std::vector<at::Tensor> parameters, DiLoCoOptions options, std::s
   require_setting(options.outer_momentum >= 0 && options.outer_momentum < 1, "DiLoCo",
                   fmt::format("outer_momentum is {}", options.outer_momentum), "set it to 0 or more and below 1");
   const at::NoGradGuard no_grad;
+  require_same_settings(
+      *group_, "DiLoCo",
+      {fmt::format("sync_every {}", options.sync_every), fmt::format("outer_lr {}", options.outer_lr),
+       fmt::format("outer_momentum {}", options.outer_momentum), fmt::format("{} parameters", parameters_.size())});
   for (const at::Tensor& parameter : parameters_) {
     met_at_.push_back(parameter.clone());
     momentum_.push_back(at::zeros_like(parameter));
@@ -179,6 +192,7 @@ bool DiLoCo::step() {
 
 void DiLoCo::meet() {
   const at::NoGradGuard no_grad;
+  require_same_settings(*group_, "DiLoCo", {fmt::format("{} steps when the ranks meet", steps_)});
   average(parameters_, *group_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor moved = met_at_[i] - parameters_[i];  // the outer gradient points back

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/parallel/hooks/same_settings.h"
 
 namespace lockstep {
 namespace {
@@ -33,6 +34,18 @@ void orthogonalize(at::Tensor& matrix, double epsilon) {
 class PowerSGDHook : public CommunicationHook {
  public:
   explicit PowerSGDHook(const PowerSGDOptions& options) : options_(options) {}
+
+  // Ranks that draw other numbers, or compress to another rank, would make gradients of nothing.
+  void attach(Communicator& communicator) override {
+    require_same_settings(communicator, "power_sgd_hook",
+                          {fmt::format("matrix_approximation_rank {}", options_.matrix_approximation_rank),
+                           fmt::format("start_powerSGD_iter {}", options_.start_powerSGD_iter),
+                           fmt::format("min_compression_rate {}", options_.min_compression_rate),
+                           fmt::format("use_error_feedback {}", options_.use_error_feedback),
+                           fmt::format("warm_start {}", options_.warm_start),
+                           fmt::format("orthogonalization_epsilon {}", options_.orthogonalization_epsilon),
+                           fmt::format("random_seed {}", options_.random_seed)});
+  }
 
   std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
     State& state = state_of(bucket);
