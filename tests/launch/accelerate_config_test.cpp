@@ -291,6 +291,42 @@ TEST(ConfigQuestions, AreThoseOfAccelerateInItsOrder) {
   }
 }
 
+// What `launch` reads, `config` writes: the answers of the files that accelerate wrote.
+TEST(ConfigQuestions, WriteFilesForFsdp) {
+  const std::string machines = "This machine\nmulti-GPU\n2\n0\n10.0.0.5\n29501\nyes\nno\nno\nno\nyes\n";
+  const std::string wrapped = "no\nTRANSFORMER_BASED_WRAP\nno\nBertLayer\n";
+  AccelerateConfig config;
+  std::string asked = answered(machines + "2\nyes\n" + wrapped + "SHARDED_STATE_DICT\nno\nno\nno\n4\nno\n", config);
+  EXPECT_EQ(config.fsdp_config, read_accelerate_config(written_by_accelerate("1.15.0-fsdp2.yaml")).fsdp_config)
+      << asked;
+  EXPECT_EQ(config.distributed_type, "FSDP");
+  EXPECT_EQ(config.num_processes, 4);
+  asked = answered(
+      machines + "1\nHYBRID_SHARD\n" + wrapped + "BACKWARD_PRE\nSHARDED_STATE_DICT\nno\nyes\nno\nyes\nno\n4\nno\n",
+      config);
+  EXPECT_EQ(config.fsdp_config, read_accelerate_config(written_by_accelerate("1.15.0-fsdp1-hybrid.yaml")).fsdp_config)
+      << asked;
+  answered(machines + "2\nyes\n" + wrapped + "SHARDED_STATE_DICT\nno\nno\nyes\n2\n2\n1\n1\n4\nno\n", config);
+  ASSERT_TRUE(config.parallelism);
+  EXPECT_EQ(config.parallelism->replicas, 2);
+  EXPECT_EQ(config.parallelism->shards, 2);
+}
+
+// Stage 2 gathers nothing, and a training refuses options of gathering.
+TEST(ConfigQuestions, LeaveOutWhatAStageOfFsdpHasNot) {
+  AccelerateConfig config;
+  const std::string asked = answered(
+      "0\nmulti-GPU\n1\nno\nno\nno\nyes\n2\nno\nno\nSIZE_BASED_WRAP\n\nFULL_STATE_DICT\nyes\nno\nno\nno\n2\nno\n",
+      config);
+  EXPECT_NE(asked.find("every rank loads the model itself"), std::string::npos) << asked;
+  EXPECT_EQ(config.distributed_type, "FSDP");
+  EXPECT_EQ(config.num_processes, 2);
+  EXPECT_EQ(config.fsdp_config.at("reshard_after_forward"), "false");
+  EXPECT_EQ(config.fsdp_config.at("auto_wrap_policy"), "NO_WRAP");
+  EXPECT_EQ(config.fsdp_config.count("min_num_params"), 0U);
+  EXPECT_EQ(asked.find("shards no parameters"), std::string::npos);
+}
+
 TEST(ConfigQuestions, TakeDefaultsForEmptyLines) {
   AccelerateConfig config;
   answered("\n\n\n\n\n\n\n\n", config);

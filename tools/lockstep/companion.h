@@ -17,6 +17,10 @@ inline bool has_companion(const std::string& name) { return ::access(companion_p
 inline std::string companion_program(const std::string& name) {
   const std::string path = companion_path(name);
   if (!has_companion(name)) {
+    if (errno == EACCES) {
+      throw Error("cannot start " + path + ": " + errno_text(errno), "lockstep",
+                  "wait until it is built, if it is being built now; else chmod +x " + path);
+    }
     throw Error("there is no program " + path + ": " + errno_text(errno), "lockstep",
                 "build it: cmake --build --preset release --target " + name +
                     ", or install all components of Lockstep (docs/building.md)");

@@ -159,6 +159,23 @@ TEST(Programs, AreFilesAndNotFoldersOfTheirName) {
   EXPECT_EQ(end.out, "found\n") << end.err;
 }
 
+// As after scripts/demo, which builds the command alone; and in a shell whose PATH does not lead to the build.
+TEST(Programs, ThatAreExamplesAreBuiltOrPutOnThePathAsTheErrorSays) {
+  const TemporaryFolder folder;
+  fs::copy_file(kBin + "/lockstep", folder / "lockstep");
+  const Changes path{{"PATH", "/usr/bin:/bin"}};
+  for (const char* name : {"ddp_mnist", "elsewhere/ddp_mnist"}) {
+    const ProgramEnd end = run_program({folder / "lockstep", "run", name}, path);
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "it is an example of Lockstep")) << end.err;
+    EXPECT_TRUE(has(end.err, "cmake --build --preset release --target ddp_mnist")) << end.err;
+  }
+  std::ofstream(folder / "ddp_mnist") << "#!/bin/sh\n";
+  fs::permissions(folder / "ddp_mnist", fs::perms::owner_all);
+  const ProgramEnd end = run_program({folder / "lockstep", "run", "ddp_mnist"}, path);
+  EXPECT_TRUE(has(end.err, "export PATH=")) << end.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Table, BadCommands,
     ::testing::Values(

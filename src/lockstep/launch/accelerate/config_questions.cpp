@@ -2,85 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-#include <istream>
 #include <ostream>
 #include <vector>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/text/lower_case.h"
+#include "lockstep/launch/accelerate/fsdp_questions.h"
+#include "lockstep/launch/accelerate/questions.h"
 
 namespace lockstep {
 namespace {
-
-class Questions {
- public:
-  Questions(std::istream& in, std::ostream& out) : in_(in), out_(out) {}
-
-  std::string text(const std::string& question, const std::string& otherwise = "") {
-    out_ << question << std::flush;
-    std::string line;
-    if (!std::getline(in_, line)) {
-      throw Error("the answers ended at the question: " + question, "standard input",
-                  "answer every question, or write the defaults with `lockstep config default`");
-    }
-    const std::size_t first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos) return otherwise;
-    return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
-  }
-
-  void say(const std::string& line) { out_ << line << "\n"; }
-
-  std::string required(const std::string& question) {
-    for (;;) {
-      const std::string answer = text(question);
-      if (!answer.empty()) return answer;
-      say("Please enter a value.");
-    }
-  }
-
-  bool yes_no(const std::string& question, bool otherwise = false) {
-    for (;;) {
-      const std::string answer = lower_case(text(question, otherwise ? "yes" : "no"));
-      if (answer == "yes" || answer == "y" || answer == "true" || answer == "1") return true;
-      if (answer == "no" || answer == "n" || answer == "false" || answer == "0") return false;
-      say("Please enter yes or no.");
-    }
-  }
-
-  int whole(const std::string& question, int least, int most, int otherwise) {
-    for (;;) {
-      const std::string answer = text(question, std::to_string(otherwise));
-      if (answer.size() < 9 && answer.find_first_not_of("0123456789") == std::string::npos) {
-        const int value = std::stoi(answer);
-        if (value >= least && value <= most) return value;
-      }
-      say(fmt::format("Please enter a whole number from {} to {}.", least, most));
-    }
-  }
-
-  /// The number of the chosen option; the answer may be its number or its text.
-  std::size_t menu(const std::string& question, const std::vector<std::string>& options) {
-    out_ << question << "\n";
-    for (std::size_t i = 0; i < options.size(); ++i) out_ << fmt::format("  {}  {}\n", i, options[i]);
-    for (;;) {
-      const std::string answer = lower_case(text(fmt::format("Choose 0 to {} [0]: ", options.size() - 1), "0"));
-      for (std::size_t i = 0; i < options.size(); ++i) {
-        if (answer == std::to_string(i) || answer == lower_case(options[i])) return i;
-      }
-      say("Please enter one of the numbers.");
-    }
-  }
-
-  /// A question to which Lockstep cannot accept "yes".
-  void must_be_no(const std::string& question, const std::string& why) {
-    while (yes_no(question)) say(why);
-  }
-
- private:
-  std::istream& in_;
-  std::ostream& out_;
-};
 
 void ask_machines(Questions& ask, AccelerateConfig& config) {
   config.num_machines = ask.whole(
@@ -104,7 +33,7 @@ void ask_machines(Questions& ask, AccelerateConfig& config) {
       "slower. [yes/NO]: ");
 }
 
-void ask_what_is_not_there(Questions& ask, const AccelerateConfig& config) {
+void ask_what_is_not_there(Questions& ask, AccelerateConfig& config) {
   if (config.distributed_type == "MULTI_CPU") {
     ask.must_be_no("Do you want accelerate to launch mpirun? [yes/NO]: ",
                    "Start the program with mpirun itself: it needs no launcher then. Please enter no.");
@@ -115,15 +44,15 @@ void ask_what_is_not_there(Questions& ask, const AccelerateConfig& config) {
   ask.must_be_no("Do you want to use DeepSpeed? [yes/NO]: ",
                  "Lockstep has no DeepSpeed; ddp.fuse(optimizer) shards an optimizer's state. Please enter no.");
   if (config.distributed_type != "MULTI_GPU") return;
-  ask.must_be_no("Do you want to use FullyShardedDataParallel? [yes/NO]: ",
-                 "Lockstep shards no parameters; ddp.fuse(optimizer) shards an optimizer's state. Please enter no.");
+  if (ask.yes_no("Do you want to use FullyShardedDataParallel? [yes/NO]: ")) ask_fsdp(ask, config);
+  if (config.distributed_type == "FSDP") return;
   ask.must_be_no("Do you want to use Megatron-LM ? [yes/NO]: ",
                  "Lockstep parallelises over the data alone. Please enter no.");
 }
 
 void ask_processes(Questions& ask, AccelerateConfig& config) {
   if (config.distributed_type == "NO") return;
-  const std::string what = config.distributed_type == "MULTI_GPU" ? "GPU(s)" : "processes";
+  const std::string what = config.distributed_type == "MULTI_CPU" ? "processes" : "GPU(s)";
   const std::string question = fmt::format("How many {} should be used for distributed training? [1]: ", what);
   for (;;) {
     config.num_processes = ask.whole(question, 1, 65536, 1);

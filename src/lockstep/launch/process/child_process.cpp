@@ -15,9 +15,11 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/companion_path.h"
 #include "lockstep/base/processor/cpu_mask.h"
 #include "lockstep/base/start_thread.h"
 
@@ -48,11 +50,45 @@ bool is_program_or_script(const std::string& file) {
                                           "ELF";
 }
 
+// An accessible folder is executable for access(2), but is not a program.
+bool is_executable_file(const std::string& file) {
+  if (::access(file.c_str(), X_OK) != 0) return false;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(file, ignored)) return true;
+  errno = EACCES;
+  return false;
+}
+
+// Whether Lockstep's sources have a program of this name, which not every build builds.
+bool is_example(const std::string& name) {
+  constexpr std::string_view kExamples = LOCKSTEP_EXAMPLES;  // " communicator ddp_mnist ... "
+  return name.find(' ') == std::string::npos && kExamples.find(" " + name + " ") != std::string_view::npos;
+}
+
+std::string advice_for_example(const std::string& name) {
+  return fmt::format(
+      "it is an example of Lockstep: in the folder of its sources, cmake --preset release && cmake --build --preset "
+      "release --target {} builds it in build/release/bin, which belongs on your PATH",
+      name);
+}
+
+// Why a program of a plain name is not found; the launcher's own folder may have it.
+std::string advice_for_missing(const std::string& name) {
+  const std::string beside = companion_path(name);
+  if (is_executable_file(beside)) {
+    const std::string folder = std::filesystem::path(beside).parent_path().string();
+    return fmt::format("it is in {}: export PATH={}:$PATH", folder, folder);
+  }
+  if (is_example(name)) return advice_for_example(name);
+  return "check the spelling; a program of the current folder is written ./" + name;
+}
+
 std::string advice(const std::string& program, int code) {
   switch (code) {
     case ENOENT:
-      if (program.find('/') == std::string::npos) {
-        return "check the spelling; a program of the current folder is written ./" + program;
+      if (program.find('/') == std::string::npos) return advice_for_missing(program);
+      if (const auto name = std::filesystem::path(program).filename().string(); is_example(name)) {
+        return advice_for_example(name);
       }
       return "check the path; if it is a script, check the interpreter in its first line";
     case EACCES:
@@ -65,15 +101,6 @@ std::string advice(const std::string& program, int code) {
     default:
       return "see the cause above";
   }
-}
-
-// An accessible folder is executable for access(2), but is not a program.
-bool is_executable_file(const std::string& file) {
-  if (::access(file.c_str(), X_OK) != 0) return false;
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(file, ignored)) return true;
-  errno = EACCES;
-  return false;
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
