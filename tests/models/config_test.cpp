@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "lockstep/detail/models/sequence_head.h"
 #include "lockstep/models/activation.h"
 #include "lockstep/models/bert_config.h"
+#include "lockstep/models/encoder_config.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"
@@ -217,6 +219,19 @@ TEST(ModelSizes, ThatNoHostHoldsAreRefusedBeforeAnythingIsAllocated) {
       EXPECT_NE(error.happened().find("GB of memory"), std::string::npos) << error.what();
       EXPECT_NE(error.where().find(folder / "config.json, fields vocab_size"), std::string::npos) << error.what();
     }
+  }
+}
+
+// transformers 5 loads weights in the "dtype" of config.json: single precision must not be called bfloat16.
+TEST(Config, TheSavedOneNamesNoPrecision) {
+  const TemporaryFolder folder;
+  for (const char* type : {"bert", "gpt2", "roberta"}) {
+    std::ofstream(folder / "config.json") << R"({"dtype": "bfloat16", "torch_dtype": "bfloat16", "pad_token_id": 1, )"
+                                          << R"("model_type": ")" << type << "\"}";
+    const std::string saved = type == std::string("bert")   ? BertConfig::from_file(folder.path()).to_json("BertModel")
+                              : type == std::string("gpt2") ? GPT2Config::from_file(folder.path()).to_json("GPT2Model")
+                                                            : RobertaConfig::from_file(folder.path()).to_json("R");
+    EXPECT_EQ(saved.find("dtype"), std::string::npos) << saved;
   }
 }
 

@@ -107,7 +107,7 @@ TEST_P(TiedWeights, AreUntiedWithAWarningIfTheFileHasTwoThatDiffer) {
   EXPECT_TRUE(torch::equal(parameters[c.head], head));
   EXPECT_TRUE(torch::equal(parameters[c.table], in_file(c.table)));
 
-  // What is saved says so, and is read again without a word.
+  // The saved folder says that they are not tied, so it is read again in silence.
   save_model(*loaded.model, folder_ / "again");
   const auto config = read_json_object(folder_ / "again/config.json", 1 << 20);
   EXPECT_EQ(config->at("tie_word_embeddings"), false);

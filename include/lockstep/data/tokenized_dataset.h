@@ -23,8 +23,8 @@ struct TokenizeOptions {
   std::optional<std::int64_t> max_length;
   bool truncation = false;  ///< shorten longer texts; false: longer texts are errors, with file and row
   TruncationStrategy strategy = TruncationStrategy::LongestFirst;
-  SequenceSide truncation_side = SequenceSide::Right;
-  int threads = 0;  ///< 0: one for each core that this process may use
+  std::optional<SequenceSide> truncation_side{};  ///< unset: as the tokenizer's files declare, else Right
+  int threads = 0;                                ///< 0: one for each core that this process may use
 
   /// A folder for the result, created if it does not exist; empty: memory holds the tokens and no file is written. The
   /// file's name is a digest of the rows' content, the tokenizer and these options, so a file is used again exactly if

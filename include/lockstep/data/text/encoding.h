@@ -39,7 +39,8 @@ enum class TruncationStrategy {
 struct Truncation {
   std::int64_t max_length = 512;  ///< tokens, special ones included
   TruncationStrategy strategy = TruncationStrategy::LongestFirst;
-  SequenceSide side = SequenceSide::Right;  ///< end at which tokens are removed
+  /// End at which tokens are removed. Unset: as the tokenizer's files declare (`truncation_side`), else Right.
+  std::optional<SequenceSide> side{};
 };
 
 enum class PaddingMode {

@@ -34,7 +34,7 @@ struct SpecialTokens {
 
 struct DecodeOptions {
   bool skip_special_tokens = false;
-  /// Whether blanks before punctuation and contractions are removed. Unset: as the tokenizer's own decoder declares.
+  /// Whether blanks before punctuation and contractions are removed. Unset: as the tokenizer's files declare.
   /// Set: in the whole text, as with Python's `clean_up_tokenization_spaces`.
   std::optional<bool> clean_up;
 };
@@ -105,6 +105,9 @@ class Tokenizer {
   const std::optional<std::int64_t>& model_max_length() const { return model_max_length_; }
   /// @throws Error  if `tokens` is not positive
   void set_model_max_length(std::int64_t tokens);
+  /// The end at which texts are cut by a Truncation without a side: `truncation_side` of tokenizer_config.json, else
+  /// the direction that tokenizer.json declares, else Right.
+  SequenceSide truncation_side() const;
 
   /// Everything that affects the ids, as text: equal texts mean equal ids. For digests.
   std::string to_json() const;
@@ -125,6 +128,7 @@ class Tokenizer {
   explicit Tokenizer(std::shared_ptr<const text::TokenizerCore> core);
 
   void pad(const EncodeOptions& options, Encoding* encodings, std::size_t count) const;
+  EncodeOptions completed(EncodeOptions options) const;
   std::optional<TokenId> id_of(const std::optional<std::string>& token) const;
 
   std::shared_ptr<const text::TokenizerCore> core_;

@@ -82,11 +82,12 @@ void truncate(const Truncation& truncation, std::int64_t added, TokenRange& firs
   }
   const std::int64_t excess = first.count + (second != nullptr ? second->count : 0) - room;
   if (excess <= 0) return;
+  const SequenceSide side = truncation.side.value_or(SequenceSide::Right);
   if (truncation.strategy == TruncationStrategy::LongestFirst || room == 0) {
     const auto [first_count, second_count] =
         second != nullptr ? longest_first(first.count, second->count, room) : std::make_pair(room, std::int64_t{0});
-    keep(first, first_count, truncation.side);
-    if (second != nullptr) keep(*second, second_count, truncation.side);
+    keep(first, first_count, side);
+    if (second != nullptr) keep(*second, second_count, side);
     return;
   }
   const bool only_second = truncation.strategy == TruncationStrategy::OnlySecond;
@@ -100,7 +101,7 @@ void truncate(const Truncation& truncation, std::int64_t added, TokenRange& firs
                        std::to_string(target.count),
                    truncation.max_length);
   }
-  keep(target, target.count - excess, truncation.side);
+  keep(target, target.count - excess, side);
 }
 
 Encoding assemble(const PostProcessor& processor, const EncodeOptions& options, const TokenRange& first,

@@ -76,7 +76,19 @@ Tokenizer::Tokenizer(std::shared_ptr<const text::TokenizerCore> core)
   if (core_->padding()) defaults_.padding = core_->padding()->padding;
 }
 
-Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+SequenceSide Tokenizer::truncation_side() const {
+  if (const auto& declared = core_->document().truncation_side) return *declared;
+  if (const auto& truncation = core_->truncation(); truncation && truncation->side) return *truncation->side;
+  return SequenceSide::Right;
+}
+
+EncodeOptions Tokenizer::completed(EncodeOptions options) const {
+  if (options.truncation && !options.truncation->side) options.truncation->side = truncation_side();
+  return options;
+}
+
+Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& asked) const {
+  const EncodeOptions options = completed(asked);
   Encoding encoding;
   {
     const text::TokenizerCore::Lease lease(*core_);
@@ -86,7 +98,8 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   return encoding;
 }
 
-Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options) const {
+Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second, const EncodeOptions& asked) const {
+  const EncodeOptions options = completed(asked);
   Encoding encoding;
   {
     const text::TokenizerCore::Lease lease(*core_);
@@ -96,8 +109,9 @@ Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
   return encoding;
 }
 
-std::vector<Encoding> Tokenizer::encode_batch(const std::vector<std::string_view>& texts, const EncodeOptions& options,
+std::vector<Encoding> Tokenizer::encode_batch(const std::vector<std::string_view>& texts, const EncodeOptions& asked,
                                               int threads) const {
+  const EncodeOptions options = completed(asked);
   std::vector<Encoding> encodings(texts.size());
   for_each_text(*core_, texts.size(), threads, [&](std::size_t i, text::EncoderScratch& scratch) {
     try {
@@ -111,8 +125,9 @@ std::vector<Encoding> Tokenizer::encode_batch(const std::vector<std::string_view
 }
 
 std::vector<Encoding> Tokenizer::encode_pair_batch(
-    const std::vector<std::pair<std::string_view, std::string_view>>& pairs, const EncodeOptions& options,
+    const std::vector<std::pair<std::string_view, std::string_view>>& pairs, const EncodeOptions& asked,
     int threads) const {
+  const EncodeOptions options = completed(asked);
   std::vector<Encoding> encodings(pairs.size());
   for_each_text(*core_, pairs.size(), threads, [&](std::size_t i, text::EncoderScratch& scratch) {
     try {

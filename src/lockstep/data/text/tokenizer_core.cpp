@@ -144,7 +144,9 @@ Encoding TokenizerCore::encode(std::string_view first, const std::string_view* s
     const std::int64_t added = options.add_special_tokens ? processor_.added(pair != nullptr) : 0;
     truncate(*options.truncation, added, first_range, pair);
   }
-  return assemble(processor_, options, first_range, pair);
+  Encoding encoding = assemble(processor_, options, first_range, pair);
+  if (!document_.has_token_types) std::fill(encoding.token_type_ids.begin(), encoding.token_type_ids.end(), 0);
+  return encoding;
 }
 
 void TokenizerCore::append(std::string_view text, bool spans, EncoderScratch& scratch) const {
@@ -228,7 +230,9 @@ std::string TokenizerCore::decode(const std::vector<TokenId>& ids, const DecodeO
     const auto normalized = normalized_content_.find(ids[i]);
     tokens.push_back(normalized != normalized_content_.end() ? normalized->second : *content);
   }
-  if (!options.clean_up) return decoder_.decode(tokens);
+  if (!options.clean_up) {
+    return document_.cleans_up ? clean_up_text(decoder_.decode(tokens)) : decoder_.decode(tokens);
+  }
   TokenDecoder plain = decoder_;
   plain.cleanup = false;
   const std::string text = plain.decode(tokens);

@@ -131,7 +131,7 @@ std::string cache_key(const TextDataset& rows, const Tokenizer& tokenizer, const
   digest.update_number(options.max_length.value_or(tokenizer.model_max_length().value_or(-1)));
   digest.update_number(options.truncation ? 1 : 0);
   digest.update_number(static_cast<int>(options.strategy));
-  digest.update_number(static_cast<int>(options.truncation_side));
+  digest.update_number(static_cast<int>(options.truncation_side.value_or(SequenceSide::Right)));
   return digest.hex();
 }
 

@@ -61,7 +61,7 @@ nlohmann::json encoder_json(const BertConfig& c, const BertJsonKeys& keys, const
   json["pad_token_id"] = c.pad_token_id ? nlohmann::json(*c.pad_token_id) : nlohmann::json();
   json[keys.classifier_dropout] = c.classifier_dropout ? nlohmann::json(*c.classifier_dropout) : nlohmann::json();
   json.erase("gradient_checkpointing");  // a way to train, not a property of the weights
-  json.erase("torch_dtype");             // each tensor in the file has its own dtype
+  for (const char* dtype : {"torch_dtype", "dtype"}) json.erase(dtype);  // each tensor in the file has its own
   write_sequence_head(c.head, json);
   return json;
 }

@@ -96,7 +96,7 @@ std::string GPT2Config::to_json(const std::string& architecture) const {
     json.erase("pad_token_id");
   }
   json.erase("gradient_checkpointing");  // a way to train, not a property of the weights
-  json.erase("torch_dtype");             // each tensor in the file has its own dtype
+  for (const char* dtype : {"torch_dtype", "dtype"}) json.erase(dtype);  // each tensor in the file has its own
   write_sequence_head(head, json);
   return json.dump(2) + "\n";
 }

@@ -110,6 +110,7 @@ SentenceLayout read_sentence_layout(const std::string& folder) {
   const std::string lengths = folder + "/" + std::string(kLengthFile);
   if (!std::filesystem::exists(lengths)) return layout;
   const ConfigFile file(lengths);
+  file.require("do_lower_case", {"false"});
   if (file.has("max_seq_length")) {
     layout.max_seq_length = file.integer({"max_seq_length"}, 0, 1, ConfigFile::kMaxSize);
   }

@@ -43,6 +43,40 @@ void read_special_tokens(JsonFields& fields, SpecialTokens& special) {
   }
 }
 
+// A list of tokens, or an object of tokens with a name, as of "image_token". Each is a text, or has a `content`.
+void read_more_special(JsonFields& fields, TokenizerConfig& config) {
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const nlohmann::json* tokens = fields.find(key);
+    if (tokens == nullptr || tokens->is_null()) continue;
+    if (!tokens->is_array() && !tokens->is_object()) {
+      throw Error("expected a list of tokens, but it says " + show_json(*tokens), fields.place(key),
+                  "correct the file");
+    }
+    for (const nlohmann::json& token : *tokens) {
+      const nlohmann::json& content = token.is_object() && token.contains("content") ? token["content"] : token;
+      if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
+        throw Error("expected a token, but it says " + show_json(token), fields.place(key), "correct the file");
+      }
+      config.more_special.push_back(content.get<std::string>());
+    }
+  }
+}
+
+// Which inputs a model gets. Hugging Face leaves out those that are not named.
+void read_input_names(JsonFields& fields, TokenizerConfig& config) {
+  constexpr const char* kKey = "model_input_names";
+  const nlohmann::json* names = fields.find(kKey);
+  if (names == nullptr || names->is_null()) return;
+  const auto names_input = [&](const char* name) {
+    return std::any_of(names->begin(), names->end(), [&](const nlohmann::json& one) { return one == name; });
+  };
+  if (!names->is_array() || !names_input("input_ids") || !names_input("attention_mask")) {
+    throw Error("not supported: " + show_json(*names) + ", without \"input_ids\" or without \"attention_mask\"",
+                fields.place(kKey), "name both: a model of this library always gets them");
+  }
+  config.has_token_types = names_input("token_type_ids");
+}
+
 std::optional<SequenceSide> side(JsonFields& fields, const std::string& key) {
   const auto text = fields.text(key);
   if (!text) return std::nullopt;
@@ -123,6 +157,11 @@ void read_config(const std::string& path, TokenizerConfig& config) {
     config.model_max_length = static_cast<std::int64_t>(length->get<double>());
   }
   read_special_tokens(fields, config.special);
+  read_more_special(fields, config);
+  read_input_names(fields, config);
+  config.cleans_up = fields.flag("clean_up_tokenization_spaces", false);
+  config.cleans_up_bpe = fields.flag("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false);
+  config.source = root;
   warn_of_never_split(fields);
   read_whole_words(fields, config);
   read_added_tokens_decoder(fields, config);
@@ -159,6 +198,7 @@ TokenizerConfig read_tokenizer_config(const std::string& dir) {
     const nlohmann::json root = read_json_file(config_path(dir, "special_tokens_map.json"));
     JsonFields fields(root, config_path(dir, "special_tokens_map.json"));
     read_special_tokens(fields, config.special);
+    read_more_special(fields, config);
   }
   if (exists("tokenizer_config.json")) read_config(config_path(dir, "tokenizer_config.json"), config);
   if (exists("added_tokens.json")) read_added_tokens(config_path(dir, "added_tokens.json"), config);

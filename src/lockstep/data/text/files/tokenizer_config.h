@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ struct TokenizerConfig {
   std::optional<std::int64_t> model_max_length;
   std::optional<SequenceSide> padding_side;
   std::optional<SequenceSide> truncation_side;
+  std::vector<std::string> more_special;             ///< additional_special_tokens, or extra_special_tokens
+  bool has_token_types = true;                       ///< false: model_input_names does not name token_type_ids
+  bool cleans_up = false;                            ///< clean_up_tokenization_spaces
+  bool cleans_up_bpe = false;                        ///< the same of byte-level BPE, by a setting of its own
+  nlohmann::json source = nlohmann::json::object();  ///< all of tokenizer_config.json
 };
 
 /// Reads those of the files that exist in the folder `dir`.

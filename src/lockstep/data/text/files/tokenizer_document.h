@@ -29,6 +29,11 @@ struct TokenizerDocument {
   SpecialTokens special;
   std::string class_name;  ///< as in tokenizer_config.json
   std::optional<std::int64_t> model_max_length;
+  std::optional<SequenceSide> truncation_side;  ///< as in tokenizer_config.json
+  bool has_token_types = true;                  ///< false: all tokens are of type 0, by model_input_names
+  bool cleans_up = false;                       ///< clean_up_tokenization_spaces
+  /// The content of tokenizer_config.json, so that a saved tokenizer keeps settings that matter to others alone.
+  nlohmann::json config = nlohmann::json::object();
   std::string where;  ///< file or folder, named in errors
 };
 
@@ -53,7 +58,7 @@ std::optional<DeclaredPadding> declared_padding(const TokenizerDocument& documen
 /// Number of the token `name`, in the model or added.
 std::optional<TokenId> find_token(const TokenizerDocument& document, const std::string& name);
 
-/// Reads tokenizer.json: everything but `special`, `class_name` and `model_max_length`.
+/// Reads tokenizer.json: everything but what tokenizer_config.json declares.
 TokenizerDocument read_tokenizer_json(const std::string& path);
 
 /// The document as one JSON value, in the form of tokenizer.json.

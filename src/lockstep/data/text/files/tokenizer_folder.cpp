@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/files/tokenizer_config.h"
 #include "lockstep/data/text/files/tokenizer_document.h"
+#include "lockstep/data/text/files/tokenizer_settings.h"
 #include "lockstep/data/text/tokenizer.h"
 
 namespace lockstep {
@@ -247,7 +248,9 @@ TokenizerDocument folder_document(const std::string& dir, const TokenizerConfig&
   if (exists("tokenizer.json")) return json_document(path_in(dir, "tokenizer.json"), config);
   if (exists("vocab.txt")) {
     require_class_for(text::VocabularyFiles::WordPiece, config, dir);
-    return bert_document(path_in(dir, "vocab.txt"), config);
+    TokenizerDocument document = bert_document(path_in(dir, "vocab.txt"), config);
+    warn_of_capitals(config, document);
+    return document;
   }
   const char* vocab = exists("vocab.json") ? "vocab.json" : exists("encoder.json") ? "encoder.json" : nullptr;
   const char* merges = exists("merges.txt") ? "merges.txt" : exists("vocab.bpe") ? "vocab.bpe" : nullptr;
@@ -270,7 +273,9 @@ Tokenizer load_tokenizer(const std::string& dir) {
   if (!std::filesystem::is_directory(dir))
     throw Error("this is not a folder", dir, "name the folder of a Hugging Face model");
   const TokenizerConfig config = text::read_tokenizer_config(dir);
-  Tokenizer tokenizer = text::make_tokenizer(folder_document(dir, config));
+  TokenizerDocument document = folder_document(dir, config);
+  apply_settings(config, document);
+  Tokenizer tokenizer = text::make_tokenizer(std::move(document));
   EncodeOptions defaults = tokenizer.default_options();
   if (config.truncation_side && defaults.truncation) defaults.truncation->side = *config.truncation_side;
   if (config.padding_side && defaults.padding) defaults.padding->side = *config.padding_side;

@@ -1,6 +1,7 @@
 // Writes a tokenizer as a Hugging Face folder.
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -80,6 +81,12 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
   config["tokenizer_class"] = !document.class_name.empty() ? document.class_name
                               : word_piece                 ? "BertTokenizer"
                                                            : "GPT2Tokenizer";
+  // What other programs read, such as a template for chats, stays as it was. Paths of the machine that saved the file
+  // and words that nothing keeps whole do not.
+  static const std::set<std::string> gone{"never_split", "name_or_path", "tokenizer_file", "special_tokens_map_file"};
+  for (const auto& [key, value] : document.config.items()) {
+    if (!config.contains(key) && gone.count(key) == 0 && key != text::kWholeWordsField) config[key] = value;
+  }
   return config;
 }
 
