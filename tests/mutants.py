@@ -42,6 +42,8 @@ OF_THE_REDUCER = [
     ("a full bucket takes one more gradient", REDUCER + "bucket_layout.cpp",
      "found->bucket.bytes + gradient.bytes > found->cap_bytes", "found->bucket.bytes > found->cap_bytes",
      test("parallel_test", "*MakeBuckets*")),
+    ("a backward does not say which module it is of", REDUCER + "reducer_finish.cpp",
+     "    flags_.set_module(module_);\n", "", test("parallel_test", "*TwoModules.Backwards*")),
 ]
 
 FUSED = SRC + "parallel/fused/"
@@ -59,6 +61,11 @@ OF_THE_FUSED_UPDATE = [
      "    receive_weights();\n", "", test("parallel_test", "*FuseEngine*")),
     ("a fused momentum begins anew in each step", SRC + "optim/update/sharded_update.cpp",
      "  for (const auto& [slot, count] : wanted) slot->first = false;\n", "", test("optim_test", "*Segments*")),
+    ("each rank of a fused update has options of its own", FUSED + "agreement/update_terms.cpp",
+     "    for (const auto& option : group) mix_into(number, bits_of(option.second));\n",
+     "    static_cast<void>(group);\n", test("parallel_test", "*UpdateTerms.EveryOption*")),
+    ("a fused step is paired with an older one", FUSED + "agreement/update_terms.cpp",
+     "  mix_into(place, backwards());\n", "", test("parallel_test", "*UpdateTermsOf.AStep*/one_copy")),
 ]
 
 OF_COLLECTIVES = [

@@ -10,6 +10,7 @@
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/shards/shard_checks.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
@@ -31,6 +32,9 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
         "the others would wait for it",
         communicator_->membership().where() + ", join", "give all ranks the same number of inputs, or choose stage 2");
   }
+  // Of fused updates each rank divides its own part.
+  require_same_settings(*communicator_, "join",
+                        {fmt::format("divide_by_initial_world_size {}", options.divide_by_initial_world_size)});
   JoinPeriod& period = reducer_->join_period();
   period.begin(!options.divide_by_initial_world_size);
   loop();

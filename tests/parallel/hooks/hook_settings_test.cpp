@@ -1,5 +1,5 @@
-// Tests that ranks whose communication hooks, or averages in some steps alone, have other settings are told so: their
-// messages have one shape, and would make weights of nothing.
+// Tests that ranks whose communication hooks, joins, or averages in some steps alone, have other settings are told so:
+// their messages have one shape, and would make weights of nothing.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -52,6 +52,14 @@ TEST(HookSettings, OtherSettingsOnOneRankAreNamed) {
          PeriodicModelAverager averager(1, 1, group);
          if (!other) averager.load_state_dict("2");
          for (int step = 0; step < 2; ++step) averager.average_parameters(ones_of_settings());
+       }},
+      {"join: rank 0 has divide_by_initial_world_size true, rank 1 has divide_by_initial_world_size false",
+       [](const Group& group, bool other) {
+         torch::nn::Linear model = make_linear(4, 4);
+         DistributedDataParallel ddp(model, fuse_on(group));
+         JoinOptions options;
+         options.divide_by_initial_world_size = !other;
+         ddp.join([] {}, options);
        }},
       {"DiLoCo: rank 0 has outer_lr 0.7, rank 1 has outer_lr 0.5", [](const Group& group, bool other) {
          DiLoCoOptions options;
