@@ -32,7 +32,7 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
         "the others would wait for it",
         communicator_->membership().where() + ", join", "give all ranks the same number of inputs, or choose stage 2");
   }
-  // Of fused updates each rank divides its own part.
+  // Each rank divides its own part of a fused update.
   require_same_settings(*communicator_, "join",
                         {fmt::format("divide_by_initial_world_size {}", options.divide_by_initial_world_size)});
   JoinPeriod& period = reducer_->join_period();
