@@ -54,6 +54,7 @@ void OutputStream::read_some() {
   if (take_piece() == Got::End) {
     loop_.forget(std::exchange(watch_, 0));
     read_end_.reset();
+    targets_.file.reset();
   }
 }
 

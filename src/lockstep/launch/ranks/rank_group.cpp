@@ -180,6 +180,7 @@ void RankGroup::take_end(Rank& rank) {
   rank.ended = true;
   --running_;
   parts_.loop.forget(std::exchange(rank.watch, 0));
+  rank.process.pidfd.reset();  // a job may lose any number of ranks
   for (auto* stream : {rank.out.get(), rank.err.get()}) {
     if (stream != nullptr) stream->drain();
   }

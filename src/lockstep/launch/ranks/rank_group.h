@@ -92,7 +92,7 @@ class RankGroup {
  private:
   struct Rank;
   Rank& start_rank(const RankPlace& place, const NodeCores& node);
-  const Rank& that_ended(const RankEnd& end) const;
+  Rank& that_ended(const RankEnd& end) const;
   void look_soon();
   void look_for_announcements();
   bool greet_those_who_announced();

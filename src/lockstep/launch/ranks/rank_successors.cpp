@@ -18,13 +18,14 @@ constexpr std::chrono::milliseconds kLaterLooks{250};
 
 }  // namespace
 
-const RankGroup::Rank& RankGroup::that_ended(const RankEnd& end) const {
+RankGroup::Rank& RankGroup::that_ended(const RankEnd& end) const {
   const auto is_it = [&](const auto& each) { return each->process.pid == end.pid && each->ended; };
   return **std::find_if(ranks_.rbegin(), ranks_.rend(), is_it);
 }
 
 void RankGroup::replace(const RankEnd& lost, int member) {
-  RankPlace place = that_ended(lost).place;
+  Rank& ended = that_ended(lost);
+  RankPlace place = ended.place;
   place.member = member;
   Rank& rank = start_rank(place, node_cores());
   try {
@@ -35,6 +36,7 @@ void RankGroup::replace(const RankEnd& lost, int member) {
     parts_.loop.forget(std::exchange(rank.watch, 0));
     throw;
   }
+  ended.command = ChildCommand{};  // the environment is large, and the new process has its own
   look_soon();
   if (parts_.plan.warm_spares) prepare_at_ = Deadline::after(kSpareDelay);
 }
