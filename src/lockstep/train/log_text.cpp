@@ -33,6 +33,7 @@ double rounded(double value, int digits) {
 }
 
 std::string python_number(double value) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
   std::string text = fmt::format("{}", value);
   if (std::isfinite(value) && text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;

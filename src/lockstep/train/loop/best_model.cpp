@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -32,8 +33,15 @@ double BestModel::value_in(const Logs& metrics) const {
 }
 
 void BestModel::compare(double value) {
-  if (std::isnan(value)) return;
   const TrainingArguments& args = context_.args();
+  if (std::isnan(value)) {
+    if (std::exchange(has_warned_, true)) return;
+    return context_.print(fmt::format(
+        "warning: {} is NaN at step {}, so it does not say whether this model is the best. A correlation is NaN if all "
+        "labels or all predictions are equal; a loss, if the weights or the data are not numbers. Look at the "
+        "evaluation data, or choose another metric (metric_for_best_model)",
+        best_model_metric(args), context_.state.global_step));
+  }
   TrainerState& state = context_.state;
   const bool is_better =
       !state.best_metric || (is_greater_better(args) ? value > *state.best_metric : value < *state.best_metric);
@@ -64,8 +72,11 @@ void BestModel::load() {
   find("");
   const std::string& folder = context_.state.best_model_checkpoint;
   if (folder.empty()) {
-    throw Error("load_best_model_at_end, and no evaluation gave a best model", context_.where(),
-                "evaluate at least once: make eval_steps smaller than the number of steps");
+    return context_.print(fmt::format(
+        "warning: load_best_model_at_end, and no evaluation found a best model: {}. The model keeps the weights of the "
+        "last step",
+        has_warned_ ? best_model_metric(context_.args()) + " was NaN each time"
+                    : "there was none; make eval_steps smaller than the number of steps"));
   }
   const Checkpoint best = context_.group ? open_checkpoint(folder, *context_.group) : Checkpoint(folder);
   ModelWeights(context_).load(best, "weights of the best model, " + folder);

@@ -22,12 +22,13 @@ class BestModel {
   /// Corrects the record if the output folder was moved, or is mounted elsewhere: looks for the checkpoint in
   /// output_dir, and in `beside`, the folder of the checkpoint that the training resumes from.
   void find(const std::string& beside);
-  /// Loads the weights of the best checkpoint into the model. Collective.
-  /// @throws Error  if no evaluation gave a best model, or the checkpoint cannot be read
+  /// Loads the weights of the best checkpoint into the model; warns, and leaves the model as it is, if no evaluation
+  /// found a best one. Collective. @throws Error  if the checkpoint cannot be read
   void load();
 
  private:
   TrainerContext& context_;
+  bool has_warned_ = false;  // that the metric is NaN
 };
 
 }  // namespace lockstep
