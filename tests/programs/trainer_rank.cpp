@@ -6,6 +6,7 @@
 //   rows N, data N        a number of samples, another seed of them
 //   length N              what the program says of its data
 //   rate X, fuse 0, resume FOLDER|true    training arguments
+//   metrics 1             metrics.jsonl is written, after the callback that dies when something is logged
 //   model negated         another class with the same weights
 //   slow N                each step takes longer while there are fewer than N ranks
 //   die RANKS:STEP:PLACE  these ranks, such as 0, 01 or 012, kill themselves once STEP updates are done, at PLACE:
@@ -35,6 +36,7 @@
 #include <vector>
 
 #include "lockstep/comm/process_group.h"
+#include "lockstep/train/metrics_log_callback.h"
 #include "lockstep/train/trainer.h"
 #include "tests/programs/rank_programs.h"
 #include "tests/support/memory/die_at_first_write.h"
@@ -214,6 +216,7 @@ int run(const std::string& folder, std::int64_t steps) {
   options.train_dataset = std::make_shared<Rows>();
   options.data_arguments["length"] = value_of("length", "8");
   options.callbacks = {std::make_shared<Faults>(net)};
+  if (value_of("metrics", "0") == "1") options.callbacks.push_back(std::make_shared<ls::MetricsLogCallback>());
   options.args.output_dir = folder;
   options.args.per_device_train_batch_size = 2;
   options.args.max_steps = steps;

@@ -70,6 +70,19 @@ TEST(JobMemory, AllRanksContinueWhereverTheyDie) {
   }
 }
 
+// The first rank is killed before it has written what it has logged, which the others have logged as well.
+TEST(JobMemory, TheNextFirstRankWritesWhatTheLostOneHasNot) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_trainer(folder.path(), {"0", "metrics", "1", "0", "die", "0:6:logged"});
+  expect_bits(end, calm());
+  const std::string log = content(folder / "metrics.jsonl");
+  for (int step = 1; step <= 12; ++step) {
+    const std::regex row("\"kind\":\"log\",\"step\":" + std::to_string(step) + ",[^\n]*\"loss\":");
+    EXPECT_EQ(std::distance(std::sregex_iterator(log.begin(), log.end(), row), std::sregex_iterator()), 1)
+        << "step " << step << " in " << log;
+  }
+}
+
 TEST(JobMemoryLong, AllRanksDieTwice) {
   const TemporaryFolder folder;
   const ProgramEnd end =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -9,7 +10,9 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/log.h"
 #include "lockstep/net/long_work.h"
+#include "lockstep/train/folder/lost_logs.h"
 #include "lockstep/train/folder/training_folder.h"
+#include "lockstep/train/metrics_log_callback.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
@@ -67,6 +70,22 @@ void FolderSuccession::keep_log(const Logs& logs) {
   const TrainerState& state = context_.state;
   logs_.push_back({logs, state.global_step, state.epoch});
   logs_.back().logs.emplace_back("epoch", state.epoch);
+}
+
+void FolderSuccession::find_lost_logs() {
+  const auto& callbacks = context_.options.callbacks;
+  const bool are_written = std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) {
+    return dynamic_cast<const MetricsLogCallback*>(callback.get()) != nullptr;
+  });
+  if (!are_written) return;
+  const auto lost = lost_logs(context_.training_folder->path() + "/metrics.jsonl", context_.state.log_history);
+  if (!lost) return;
+  logs_.clear();
+  for (const LogEntry& entry : *lost) {
+    Logs logs = logs_of(entry);
+    const double epoch = find_log(logs, "epoch").value_or(context_.state.epoch);
+    logs_.push_back({std::move(logs), entry.step, epoch});
+  }
 }
 
 void FolderSuccession::hand_out_logs() {

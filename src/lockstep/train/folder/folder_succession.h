@@ -33,6 +33,9 @@ class FolderSuccession {
   void take_at_the_end();
   /// Keeps what this rank has just logged, if the folder is awaited.
   void keep_log(const Logs& logs);
+  /// The folder is this rank's. Also keeps what the lost rank had not written yet when it was lost: what metrics.jsonl
+  /// lacks. Call it before callbacks know that this rank is the first one.
+  void find_lost_logs();
   /// The folder is this rank's, and its callbacks know it: they see once more what was logged meanwhile. What they ask
   /// for then has been asked for before.
   void hand_out_logs();

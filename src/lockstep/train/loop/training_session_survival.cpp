@@ -120,6 +120,7 @@ void TrainingSession::pursue_folder() {
 // What callbacks ask for on this rank alone cannot be done: the others may be in another stage by now.
 void TrainingSession::begin_as_first() {
   const TrainerControl control = context_.control;
+  succession_.find_lost_logs();
   begin_as_after_checkpoint();
   succession_.hand_out_logs();
   context_.control = control;
