@@ -31,13 +31,15 @@ class MetricsLogCallback : public TrainerCallback {
   void on_log(TrainerEvent& event) override;
 
  private:
+  void open_log(const TrainerEvent& event);
   void write_phases(std::int64_t step);
 
   int world_size_;
   std::int64_t samples_per_step_;
-  std::unique_ptr<MetricsLog> log_;  // on rank 0, during a training
+  std::unique_ptr<MetricsLog> log_;  // on rank 0, from the training's start
   std::unique_ptr<PhaseClock> clock_;
   std::int64_t last_step_ = 0;  // step of the last "phases"
+  bool has_ended_ = false;      // the training; evaluations may follow
 };
 
 }  // namespace lockstep

@@ -21,6 +21,7 @@ class TensorBoardCallback : public TrainerCallback {
 
  private:
   std::unique_ptr<TensorBoardWriter> writer_;
+  bool has_ended_ = false;  // the training; evaluations may follow
 };
 
 /// The folder of a training's event files: `logging_dir`, else TENSORBOARD_LOGGING_DIR, else

@@ -73,7 +73,7 @@ class MetricsReader {
     last_time_ = entry["time"].get<double>();
     if (!first_time_) first_time_ = last_time_;
     last_step_ = step;
-    ended_ = kind == "end";
+    if (kind == "start" || kind == "end") ended_ = kind == "end";  // an evaluation may follow the end
     if (kind == "start") take_start(entry, step);
     if (kind == "log") take_log(entry, step);
     if (kind == "phases") take_phases(entry, step);

@@ -55,6 +55,11 @@ std::string checkpoint_text(const std::string& path) {
   }
 }
 
+void add_best(const TrainerState& state, ReportData& data) {
+  if (state.best_metric) data.facts.emplace_back("best metric", fmt::format("{:.6g}", *state.best_metric));
+  if (!state.best_model_checkpoint.empty()) data.facts.emplace_back("best checkpoint", state.best_model_checkpoint);
+}
+
 void read_trainer_state(const std::string& path, ReportData& data) {
   const TrainerState state = parse_trainer_state(read_regular_file(path, kMostStateBytes), path);
   for (const LogEntry& entry : state.log_history) {
@@ -64,8 +69,16 @@ void read_trainer_state(const std::string& path, ReportData& data) {
   }
   data.facts.emplace_back("step", fmt::format("{} of {}", state.global_step, state.max_steps));
   data.facts.emplace_back("epoch", fmt::format("{:.2f} of {}", state.epoch, state.num_train_epochs));
-  if (state.best_metric) data.facts.emplace_back("best metric", fmt::format("{:.6g}", *state.best_metric));
-  if (!state.best_model_checkpoint.empty()) data.facts.emplace_back("best checkpoint", state.best_model_checkpoint);
+  add_best(state, data);
+}
+
+// What metrics.jsonl does not have. @param path  of a trainer_state.json, which may be missing or damaged
+void add_best_of(const std::string& path, ReportData& data) {
+  try {
+    if (fs::exists(path)) add_best(parse_trainer_state(read_regular_file(path, kMostStateBytes), path), data);
+  } catch (const Error& error) {
+    data.warnings.push_back("passed over " + path + ": " + error.happened());
+  }
 }
 
 }  // namespace
@@ -84,7 +97,12 @@ ReportData read_report_data(const std::string& folder) {
   const bool has_metrics = fs::exists(metrics);
   if (has_metrics) {
     data.source = metrics;
-    if (read_metrics(read_regular_file(metrics, kMostMetricsBytes), metrics, data)) return data;
+    if (read_metrics(read_regular_file(metrics, kMostMetricsBytes), metrics, data)) {
+      const bool has_ended =
+          std::any_of(data.facts.begin(), data.facts.end(), [](const auto& fact) { return fact.first == "ended"; });
+      add_best_of(has_ended ? states.front() : states.back(), data);  // what the training saves last
+      return data;
+    }
     data.warnings.push_back(metrics + " holds no entry: did the training end before it began?");
   }
   std::optional<Error> damage;

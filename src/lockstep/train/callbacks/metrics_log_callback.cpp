@@ -36,7 +36,8 @@ void MetricsLogCallback::on_train_begin(TrainerEvent& event) {
                         std::max<std::int64_t>(1, event.args.replicas);
   }
   create_folders(event.args.output_dir);
-  log_ = std::make_unique<MetricsLog>(event.args.output_dir + "/metrics.jsonl");
+  open_log(event);
+  has_ended_ = false;
   last_step_ = event.state.global_step;
   log_->write("start", event.state.global_step,
               {{"max_steps", event.state.max_steps},
@@ -58,8 +59,16 @@ void MetricsLogCallback::on_save(TrainerEvent& event) {
   if (log_) log_->write("save", event.state.global_step, {{"folder", event.folder}});
 }
 
+void MetricsLogCallback::open_log(const TrainerEvent& event) {
+  log_ = std::make_unique<MetricsLog>(event.args.output_dir + "/metrics.jsonl");
+}
+
+// Also what is evaluated after the training, such as the best model; by another rank, if the first one is lost then.
 void MetricsLogCallback::on_log(TrainerEvent& event) {
-  if (!log_ || event.logs == nullptr) return;
+  if (event.logs == nullptr) return;
+  const bool writes_later = has_ended_ && event.state.is_world_process_zero;
+  if (!log_ && writes_later) open_log(event);
+  if (!log_) return;
   nlohmann::json values = nlohmann::json::object();
   for (const auto& [name, value] : *event.logs) values[name] = value;
   log_->write("log", event.state.global_step, values);
@@ -87,10 +96,10 @@ void MetricsLogCallback::write_phases(std::int64_t step) {
 }
 
 void MetricsLogCallback::on_train_end(TrainerEvent& event) {
+  has_ended_ = true;
   if (!log_) return;
   if (event.state.global_step > last_step_) write_phases(event.state.global_step);
   log_->write("end", event.state.global_step, nlohmann::json::object());
-  log_.reset();
 }
 
 }  // namespace lockstep

@@ -24,6 +24,7 @@ TensorBoardCallback::TensorBoardCallback() = default;
 TensorBoardCallback::~TensorBoardCallback() = default;
 
 void TensorBoardCallback::on_train_begin(TrainerEvent& event) {
+  has_ended_ = false;
   if (!event.state.is_world_process_zero) return;
   writer_ = std::make_unique<TensorBoardWriter>(tensorboard_folder(event.args));
   if (event.state.global_step > 0) writer_->restart_at(event.state.global_step + 1);
@@ -33,12 +34,16 @@ void TensorBoardCallback::on_train_begin(TrainerEvent& event) {
 }
 
 void TensorBoardCallback::on_log(TrainerEvent& event) {
-  if (!writer_ || event.logs == nullptr) return;
+  if (event.logs == nullptr) return;
+  if (!writer_ && has_ended_ && event.state.is_world_process_zero) {  // the first rank was lost after the training
+    writer_ = std::make_unique<TensorBoardWriter>(tensorboard_folder(event.args));
+  }
+  if (!writer_) return;
   for (const auto& [name, value] : *event.logs) {
     writer_->add_scalar(tensorboard_tag(name), value, event.state.global_step);
   }
 }
 
-void TensorBoardCallback::on_train_end(TrainerEvent&) { writer_.reset(); }
+void TensorBoardCallback::on_train_end(TrainerEvent&) { has_ended_ = true; }
 
 }  // namespace lockstep
