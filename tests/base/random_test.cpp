@@ -4,7 +4,10 @@
 
 #include <initializer_list>
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/base/random/random_bits.h"
 #include "lockstep/base/random/random_stream.h"
 
@@ -33,6 +36,38 @@ TEST(MixInto, TellsOrderAndNumberOfValuesApart) {
   const std::set<std::uint64_t> digests{digest_of({}),     digest_of({0}),    digest_of({0, 0}), digest_of({1, 2}),
                                         digest_of({2, 1}), digest_of({1, 1}), digest_of({3}),    digest_of({1, 2, 0})};
   EXPECT_EQ(digests.size(), 8U);
+}
+
+// Every length up to some strides, and every bit of each.
+TEST(HashBytes, TellsEveryBitAndLengthApart) {
+  std::set<std::uint64_t> digests;
+  std::size_t count = 0;
+  for (std::size_t length = 0; length < 200; ++length) {
+    std::vector<unsigned char> bytes(length);
+    digests.insert(hash_bytes(bytes.data(), length));
+    digests.insert(hash_bytes(bytes.data(), length, 1));
+    count += 2;
+    for (std::size_t bit = 0; bit < 8 * length; ++bit, ++count) {
+      bytes[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8);
+      digests.insert(hash_bytes(bytes.data(), length));
+      bytes[bit / 8] = 0;
+    }
+  }
+  EXPECT_EQ(digests.size(), count);
+}
+
+// Images whose rows are exchanged, as in two lanes of a stride.
+TEST(HashBytes, TellsExchangedWordsApart) {
+  std::vector<std::uint64_t> words(32);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = i * i;
+  const std::uint64_t before = hash_bytes(words.data(), 8 * words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      std::swap(words[i], words[j]);
+      EXPECT_NE(hash_bytes(words.data(), 8 * words.size()), before) << i << " and " << j;
+      std::swap(words[i], words[j]);
+    }
+  }
 }
 
 TEST(RandomBits, AreDrawnAnewEachTime) {

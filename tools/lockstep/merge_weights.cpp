@@ -25,7 +25,7 @@ bool is_file_of_model(const std::string& name) {
   if (!is_free_file_name(name)) return false;
   const auto begins = [&](const char* text) { return name.rfind(text, 0) == 0; };
   for (const char* of_training : {"scheduler", "scaler.json", "training_args.json", "data_args.json",
-                                  "accelerator.json", "optimizer", "custom_checkpoint_"}) {
+                                  "data_digest.json", "accelerator.json", "optimizer", "custom_checkpoint_"}) {
     if (begins(of_training)) return false;
   }
   return true;

@@ -19,6 +19,7 @@ class ConcatDataset : public Dataset {
  private:
   Example do_get(std::int64_t index) const override;
   Batch do_get_batch(at::IntArrayRef indices) const override;
+  bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const override;
   std::size_t part_of(std::int64_t index) const;
   std::int64_t start_of(std::size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
 

@@ -29,9 +29,17 @@ class Dataset {
   /// @throws Error  as `get`, and if samples cannot be stacked
   Batch get_batch(at::IntArrayRef indices) const;
 
+  /// Writes a digest of each of the samples `indices`, by which processes see whether they have the same data: equal
+  /// samples have equal digests in every process. It reads what the samples are made of in memory; what a function
+  /// makes of them (TransformDataset) does not count.
+  /// @return  false if the dataset has no such digest, and samples would have to be read; then nothing is written
+  /// @throws Error  as `get`
+  bool write_digests(at::IntArrayRef indices, std::uint64_t* digests) const;
+
  private:  // indices are in range when these are called
   virtual Example do_get(std::int64_t index) const = 0;
   virtual Batch do_get_batch(at::IntArrayRef indices) const;
+  virtual bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const;
 };
 
 }  // namespace lockstep

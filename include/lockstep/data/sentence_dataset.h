@@ -27,6 +27,7 @@ class SentenceDataset : public Dataset {
 
  private:
   Example do_get(std::int64_t index) const override;
+  bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const override;
 
   std::vector<std::shared_ptr<const TokenizedDataset>> columns_;
 };

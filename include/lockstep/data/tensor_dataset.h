@@ -18,6 +18,7 @@ class TensorDataset : public Dataset {
  private:
   Example do_get(std::int64_t index) const override;
   Batch do_get_batch(at::IntArrayRef indices) const override;
+  bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const override;
 
   Batch fields_;
   std::int64_t size_;

@@ -50,6 +50,7 @@ class TokenizedDataset : public Dataset {
 
  private:
   Example do_get(std::int64_t index) const override;
+  bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const override;
 
   std::shared_ptr<const TokenTable> table_;
 };

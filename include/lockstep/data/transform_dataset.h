@@ -25,6 +25,7 @@ class TransformDataset : public Dataset {
   Example do_get(std::int64_t index) const override;
   /// @throws Error  also if the function returns another number of samples
   Batch do_get_batch(at::IntArrayRef indices) const override;
+  bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const override;
 
   std::shared_ptr<const Dataset> dataset_;
   Transform transform_;

@@ -39,6 +39,8 @@ struct TrainerOptions {
   /// A JSON object with further settings that determine the samples, such as a maximal length. Checkpoints keep it, and
   /// a resumed training warns about values that differ.
   nlohmann::json data_arguments = nlohmann::json::object();
+  /// The files that the datasets were read from: errors name them when ranks have read different data. Empty: unknown.
+  std::string train_file{}, eval_file{};
   bool print_logs = true;        ///< add a PrinterCallback; false if another callback shows the logs
   PrintLine print = print_line;  ///< prints lines on rank 0: logs and startup messages; empty: no output
   /// The ranks. Default: the group of init_process_group. If that does not exist but a launcher's environment does

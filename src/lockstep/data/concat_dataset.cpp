@@ -75,4 +75,19 @@ Batch ConcatDataset::do_get_batch(at::IntArrayRef indices) const {
   return whole;
 }
 
+// Stretches of indices that lie in one part.
+bool ConcatDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  std::vector<std::int64_t> inner;
+  for (std::size_t begin = 0; begin < indices.size();) {
+    const std::size_t part = part_of(indices[begin]);
+    inner.clear();
+    for (std::size_t i = begin; i < indices.size() && part_of(indices[i]) == part; ++i) {
+      inner.push_back(indices[i] - start_of(part));
+    }
+    if (!datasets_[part]->write_digests(inner, digests + begin)) return false;
+    begin += inner.size();
+  }
+  return true;
+}
+
 }  // namespace lockstep

@@ -26,6 +26,14 @@ Batch Dataset::get_batch(at::IntArrayRef indices) const {
   return do_get_batch(indices);
 }
 
+bool Dataset::write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  const std::int64_t count = size();
+  for (const std::int64_t index : indices) check_index(index, count);
+  return do_write_digests(indices, digests);
+}
+
+bool Dataset::do_write_digests(at::IntArrayRef /*indices*/, std::uint64_t* /*digests*/) const { return false; }
+
 Batch Dataset::do_get_batch(at::IntArrayRef indices) const {
   std::vector<Example> examples;
   examples.reserve(indices.size());

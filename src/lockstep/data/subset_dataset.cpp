@@ -28,6 +28,13 @@ Batch SubsetDataset::do_get_batch(at::IntArrayRef indices) const {
   return dataset_->get_batch(inner);
 }
 
+bool SubsetDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  std::vector<std::int64_t> inner;
+  inner.reserve(indices.size());
+  for (const std::int64_t index : indices) inner.push_back(indices_[index]);
+  return dataset_->write_digests(inner, digests);
+}
+
 std::vector<std::shared_ptr<const Dataset>> random_split(const std::shared_ptr<const Dataset>& dataset,
                                                          const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
   if (!dataset) throw Error("no dataset to split", "random_split", "give a dataset");

@@ -4,9 +4,11 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/index_select.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/random/hash_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +51,25 @@ Batch TensorDataset::do_get_batch(at::IntArrayRef indices) const {
   Batch batch;
   for (const auto& [name, rows] : fields_) batch[name] = gather_rows(rows, indices);
   return batch;
+}
+
+bool TensorDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  for (const auto& [name, rows] : fields_) {
+    if (!rows.is_contiguous() || !rows.device().is_cpu()) return false;
+  }
+  std::fill_n(digests, indices.size(), 0);
+  for (const auto& [name, rows] : fields_) {
+    std::uint64_t of_field = hash_bytes(name.data(), name.size());
+    mix_into(of_field, static_cast<std::uint64_t>(rows.scalar_type()));
+    for (const std::int64_t size : rows.sizes().slice(1)) mix_into(of_field, static_cast<std::uint64_t>(size));
+    const std::size_t row_bytes = size_ == 0 ? 0 : rows.nbytes() / static_cast<std::size_t>(size_);
+    const auto* const first = static_cast<const char*>(rows.data_ptr());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const char* const row = first + static_cast<std::size_t>(indices[i]) * row_bytes;
+      digests[i] = hash_bytes(row, row_bytes, digests[i] ^ of_field);
+    }
+  }
+  return true;
 }
 
 }  // namespace lockstep

@@ -29,4 +29,8 @@ Batch TransformDataset::do_get_batch(at::IntArrayRef indices) const {
   return batch;
 }
 
+bool TransformDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  return dataset_->write_digests(indices, digests);
+}
+
 }  // namespace lockstep

@@ -23,6 +23,7 @@
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/trainer_checks.h"
+#include "lockstep/train/checks/training_data.h"
 #include "lockstep/train/folder/output_folder_lock.h"
 #include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/joined_ranks.h"
@@ -164,8 +165,10 @@ Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string
   if (!dataset) dataset = context.options.eval_dataset;
   if (!dataset) throw UsageError("evaluate without data", "Trainer", "give TrainerOptions::eval_dataset");
   Logs metrics;
+  const TrainingData data(context, dataset);
   implementation_->evaluate([&] {
     metrics.clear();
+    data.require_on_all(context.group);
     context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_evaluate, metrics);
   });
   metrics.emplace_back("epoch", context.state.epoch);
@@ -176,8 +179,10 @@ PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset,
   if (!dataset) throw UsageError("predict without data", "Trainer", "give a dataset");
   PredictionOutput output;
   EvaluationResult result;
+  const TrainingData data(implementation_->context, dataset);
   implementation_->evaluate([&] {
     output.metrics.clear();
+    data.require_on_all(implementation_->context.group);
     result =
         implementation_->context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_predict, output.metrics);
   });

@@ -17,8 +17,8 @@ namespace {
 std::vector<LogEntry> without_times(std::vector<LogEntry> history) {
   for (LogEntry& entry : history) {
     for (auto value = entry.values.begin(); value != entry.values.end();) {
-      const bool is_time = value->first.find("runtime") != std::string::npos ||
-                           value->first.find("per_second") != std::string::npos || value->first == "train_loss";
+      const bool is_time =
+          value->first.find("runtime") != std::string::npos || value->first.find("per_second") != std::string::npos;
       value = is_time ? entry.values.erase(value) : std::next(value);
     }
   }

@@ -50,6 +50,7 @@ class Evaluate : public Subcommand {
     TrainerOptions options = trainer_options(task, args, streams);
     const PrintLine print = options.print;
     options.eval_dataset = task.eval;
+    options.eval_file = task_.validation_file;
     options.print_logs = false;
     if (shows_bar(args, streams)) {
       options.callbacks.push_back(std::make_shared<ProgressCallback>(PrintLine(), bars_on(streams)));

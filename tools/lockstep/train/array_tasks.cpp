@@ -36,6 +36,7 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
   task.model = adapted;
   set_metrics_of_flags(flags, static_cast<std::int64_t>(model.labels.size()), task);
   task.data_arguments["classes"] = recorded_classes(model.labels);
+  task.data_arguments["classes_digest"] = classes_digest(model.labels);
   task.notice = model.notice;
   return task;
 }

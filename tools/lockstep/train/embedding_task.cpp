@@ -112,7 +112,7 @@ TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const Training
   task.text_length = length.line();
   std::optional<bool> are_scored;
   std::size_t texts = 0;
-  const auto read = [&](const std::string& path, std::int64_t samples) {
+  const auto read = [&](const std::string& path, std::int64_t samples, const char* name_of_values) {
     const auto rows = read_sentences(flags, path, samples, seed);
     if (are_scored && *are_scored != rows->has_labels()) {
       throw UsageError("one of the two files says how alike texts are, and the other does not", path,
@@ -126,10 +126,12 @@ TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const Training
     texts = rows->fields().size();
     auto samples_of = std::make_shared<SentenceDataset>(*rows, tokenizer, tokenizing);
     if (path == flags.train_file && args.group_by_length) task.lengths = samples_of->lengths();
+    if (rows->has_labels()) task.data_arguments[name_of_values] = recorded_values(rows->labels());
     return with_similarities(std::move(samples_of), *rows, path);
   };
-  if (!flags.train_file.empty()) task.train = read(flags.train_file, flags.max_train_samples);
-  if (!flags.validation_file.empty()) task.eval = read(flags.validation_file, flags.max_eval_samples);
+  if (!flags.train_file.empty()) task.train = read(flags.train_file, flags.max_train_samples, "label_values");
+  if (!flags.validation_file.empty())
+    task.eval = read(flags.validation_file, flags.max_eval_samples, "eval_label_values");
 
   SentenceLossOptions learning;
   if (are_scored.value_or(false)) learning.loss = SentenceLoss::CosineSimilarity;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/data/language_modeling_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
@@ -34,6 +35,14 @@ class TokenBlocks : public Dataset {
   Example do_get(std::int64_t index) const override {
     const at::Tensor ids = tokens_.slice(0, index * block_size_, std::min((index + 1) * block_size_, tokens_.numel()));
     return {{"input_ids", ids}, {"attention_mask", at::ones_like(ids)}};
+  }
+  bool do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const override {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::int64_t begin = indices[i] * block_size_;
+      const std::int64_t count = std::min(block_size_, tokens_.numel() - begin);
+      digests[i] = hash_bytes(tokens_.data_ptr<std::int64_t>() + begin, 8 * static_cast<std::size_t>(count));
+    }
+    return true;
   }
 
   std::int64_t block_size_;

@@ -194,13 +194,16 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     const auto samples = tokenized(*train_rows, tokenizer, length.tokens);
     if (args.group_by_length) task.lengths = samples->lengths();
     task.train = with_labels(labels, samples, *train_rows, flags.train_file, RowPolicy::Refuse);
+    if (!are_classes) task.data_arguments["label_values"] = recorded_values(train_rows->labels());
   }
   if (!flags.validation_file.empty()) {
     const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples, seed, &labels);
     task.eval = with_labels(labels, tokenized(*rows, tokenizer, length.tokens), *rows, flags.validation_file,
                             row_policy(flags.unlisted_labels));
+    if (!are_classes) task.data_arguments["eval_label_values"] = recorded_values(rows->labels());
   }
   task.data_arguments["classes"] = recorded_classes(labels.names);
+  task.data_arguments["classes_digest"] = classes_digest(labels.names);
   task.collate = DataCollatorWithPadding(tokenizer);
   set_metrics_of_problem(labels.problem, flags, static_cast<std::int64_t>(labels.names.size()), task);
   return task;

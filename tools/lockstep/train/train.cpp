@@ -66,6 +66,8 @@ class Train : public Subcommand {
     options.train_dataset = task.train;
     options.eval_dataset = task.eval;
     options.lengths = task.lengths;
+    options.train_file = task_.train_file;
+    options.eval_file = task_.validation_file;
     options.set_epoch = task.set_epoch;
     options.print_logs = false;
     options.callbacks.push_back(std::make_shared<MetricsLogCallback>());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/base/text/download_hint.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
@@ -25,6 +26,8 @@ constexpr const char* kSentenceEmbedding = "sentence-embedding";
 constexpr const char* kLanguageModeling = "language-modeling";
 constexpr const char* kImageClassification = "image-classification";
 constexpr const char* kTabularClassification = "tabular-classification";
+
+constexpr std::size_t kMostNames = 100;
 
 bool name_ends_with(const std::string& path, const std::string& end) {
   return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
@@ -141,9 +144,21 @@ std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labe
 }
 
 nlohmann::json recorded_classes(const std::vector<std::string>& labels) {
-  constexpr std::size_t kMostNames = 100;
   if (labels.size() > kMostNames) return labels.size();
   return labels;
+}
+
+std::string classes_digest(const std::vector<std::string>& labels) {
+  std::uint64_t digest = labels.size();
+  for (const std::string& label : labels) mix_into(digest, hash_bytes(label.data(), label.size()));
+  return fmt::format("{:016x}", digest);
+}
+
+nlohmann::json recorded_values(const std::map<std::string, std::int64_t>& labels) {
+  std::vector<std::string> values(labels.size());
+  for (const auto& [text, number] : labels) values.at(static_cast<std::size_t>(number)) = text;
+  if (values.size() <= kMostNames) return values;
+  return fmt::format("{} values with digest {}", values.size(), classes_digest(values));
 }
 
 RowPolicy row_policy(const std::string& text) { return text == "skip" ? RowPolicy::Skip : RowPolicy::Refuse; }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,11 @@ std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labe
 /// The names of a task's classes, as its data arguments keep them: with other names, the numbers of a checkpoint mean
 /// other classes. Only their number if there are many.
 nlohmann::json recorded_classes(const std::vector<std::string>& labels);
+/// A digest of all of them, by which ranks compare them.
+std::string classes_digest(const std::vector<std::string>& labels);
+/// The texts of labels that are numbers or lists, as data arguments keep them, or a digest if there are many: ranks
+/// compare them. @param labels  TextDataset::labels
+nlohmann::json recorded_values(const std::map<std::string, std::int64_t>& labels);
 /// The policy of --empty-texts, --invalid-texts or --unlisted-labels.
 RowPolicy row_policy(const std::string& text);
 /// `count` random samples of a dataset, chosen as sample_rows chooses rows; all of them for 0, or if it has no more.

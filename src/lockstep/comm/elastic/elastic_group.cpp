@@ -178,7 +178,6 @@ void ElasticGroup::join() {
   member_->join();
   use_group();
   replace_default_group(group_, store_);
-  announce();
 }
 
 void ElasticGroup::recover(const std::exception_ptr& failure) {

@@ -40,7 +40,7 @@ class ElasticGroup : private WorldLinks {
   std::int64_t number() const { return member_->world().number; }
 
   /// Reports to the launcher that this rank survives others from now on, so that it does not end the healthy ones.
-  /// After `join` that is done.
+  /// A process that joins does so when it can continue their work: if it ends before, no other one is started for it.
   void announce() const;
   /// Waits until the ranks let this process in, and forms a group with them.
   /// @throws Error  if they need no more ranks

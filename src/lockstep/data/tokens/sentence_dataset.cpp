@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/data/files/sha256.h"
 #include "lockstep/data/images/split_mix.h"
 #include "lockstep/tensor/numbered_field.h"
@@ -91,6 +92,16 @@ Example SentenceDataset::do_get(std::int64_t index) const {
   }
   example["texts"] = texts;
   return example;
+}
+
+bool SentenceDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  std::fill_n(digests, indices.size(), 0);
+  std::vector<std::uint64_t> of_column(indices.size());
+  for (const auto& column : columns_) {
+    if (!column->write_digests(indices, of_column.data())) return false;
+    for (std::size_t i = 0; i < indices.size(); ++i) mix_into(digests[i], of_column[i]);
+  }
+  return true;
 }
 
 Batch SentenceCollator::operator()(std::vector<Example> examples) const {

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/data/tokens/token_table.h"
 
 namespace lockstep {
@@ -41,6 +42,17 @@ Example TokenizedDataset::do_get(std::int64_t index) const {
   if (has_labels()) example["labels"] = at::scalar_tensor(table_->label(index), at::kLong);
   table_->require_whole();
   return example;
+}
+
+bool TokenizedDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* digests) const {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const TokenTable::Sample sample = table_->sample(indices[i]);
+    const auto bytes = static_cast<std::size_t>(sample.count) * sizeof(*sample.tokens);
+    const std::uint64_t label = has_labels() ? static_cast<std::uint64_t>(table_->label(indices[i])) + 1 : 0;
+    digests[i] = hash_bytes(sample.tokens, bytes, label);
+  }
+  table_->require_whole();
+  return true;
 }
 
 }  // namespace lockstep

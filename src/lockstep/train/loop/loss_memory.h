@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The mean losses of updates: those since the last log, and all of this session.
+/// The mean losses of updates: those since the last log, and all of the training.
 class LossMemory {
  public:
   struct Sum {
@@ -15,7 +15,7 @@ class LossMemory {
   };
 
   void note(double mean_of_update) {
-    for (Sum* sum : {&unlogged_, &session_}) {
+    for (Sum* sum : {&unlogged_, &all_}) {
       sum->losses += mean_of_update;
       ++sum->updates;
     }
@@ -26,21 +26,18 @@ class LossMemory {
     if (sum.updates == 0) return std::nullopt;
     return sum.losses / static_cast<double>(sum.updates);
   }
-  /// The mean of this session's updates; 0 if none had a loss.
-  double session_mean() const {
-    return session_.updates == 0 ? 0 : session_.losses / static_cast<double>(session_.updates);
-  }
+  /// The mean of the training's updates, also those before a checkpoint; 0 if none had a loss.
+  double mean() const { return all_.updates == 0 ? 0 : all_.losses / static_cast<double>(all_.updates); }
 
-  /// For a checkpoint.
+  /// For a checkpoint, and a rank that takes over another one's state.
   const Sum& unlogged() const { return unlogged_; }
   void set_unlogged(const Sum& sum) { unlogged_ = sum; }
-  /// For a rank that takes over another one's state.
-  const Sum& session() const { return session_; }
-  void set_session(const Sum& sum) { session_ = sum; }
+  const Sum& all() const { return all_; }
+  void set_all(const Sum& sum) { all_ = sum; }
 
  private:
   Sum unlogged_;
-  Sum session_;
+  Sum all_;
 };
 
 }  // namespace lockstep

@@ -25,6 +25,7 @@ namespace {
 constexpr const char* kLossMemory = "loss_memory";
 constexpr const char* kArgumentsFile = "training_args.json";
 constexpr const char* kDataArgumentsFile = "data_args.json";
+constexpr const char* kDataDigestFile = "data_digest.json";
 
 nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
   if (!checkpoint.has_file(name)) return nlohmann::json::object();
@@ -34,10 +35,18 @@ nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
 
 int cuda_index(c10::Device device) { return device.is_cuda() ? device.index() : -1; }
 
-// The loss that is not logged yet, and whether the epoch's end has been handled.
+// The loss that is not logged yet, whether the epoch's end has been handled, and the loss of all updates.
 at::Tensor loss_memory(const LossMemory& losses, bool epoch_ended) {
-  const LossMemory::Sum& sum = losses.unlogged();
-  return torch::tensor({sum.losses, static_cast<double>(sum.updates), epoch_ended ? 1.0 : 0.0}, torch::kDouble);
+  const LossMemory::Sum &unlogged = losses.unlogged(), &all = losses.all();
+  return torch::tensor({unlogged.losses, static_cast<double>(unlogged.updates), epoch_ended ? 1.0 : 0.0, all.losses,
+                        static_cast<double>(all.updates)},
+                       torch::kDouble);
+}
+
+// The sum that begins at `first`; an empty one if an older version has not saved it.
+LossMemory::Sum sum_in(const at::Tensor& memory, std::int64_t first) {
+  if (memory.numel() < first + 2) return {};
+  return {memory[first].item<double>(), static_cast<std::int64_t>(memory[first + 1].item<double>())};
 }
 
 // "false", "true" or a folder.
@@ -62,6 +71,7 @@ CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
     content.files = context_.options.model->files();
     content.files[kArgumentsFile] = to_json(context_.args()).dump(2) + "\n";
     content.files[kDataArgumentsFile] = context_.options.data_arguments.dump(2) + "\n";
+    if (!context_.args().save_only_model) content.files[kDataDigestFile] = parts_.data.text() + "\n";
   }
   if (context_.args().save_only_model) return content;
   parts_.updater.save(content, is_rank_0);
@@ -143,9 +153,12 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   if (own.is_remapped) context_.print(own.notice);
   if (!own.generators.empty()) generators_.load_state(own.generators);
   take_up_place(checkpoint, own);
+  const std::string other_data = parts_.data.require_as_saved(
+      checkpoint.has_file(kDataDigestFile) ? checkpoint.file(kDataDigestFile) : "", checkpoint.path());
   set_max_steps(args, steps_in_all(checkpoint, state, own.is_remapped), parts_.plan);
   parts_.updater.load_schedule(checkpoint, parts_.plan);
   take_up_state(checkpoint, state);
+  if (!other_data.empty()) changes_.push_back(other_data);
   context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by {} 0.",
                              checkpoint.path(), state.global_step, parts_.progress.epoch(),
                              parts_.progress.state().position, parts_.plan.has_shards ? "shard" : "rank"));
@@ -160,8 +173,12 @@ void TrainingCheckpoints::take_up_place(const Checkpoint& checkpoint, const Resu
   bool ended = own.is_remapped && parts_.progress.is_epoch_done();
   for (const auto& [name, tensor] : own.rank_tensors) {
     if (name != kLossMemory) continue;
-    parts_.losses.set_unlogged({tensor[0].item<double>(), static_cast<std::int64_t>(tensor[1].item<double>())});
+    parts_.losses.set_unlogged(sum_in(tensor, 0));
     ended = ended || tensor[2].item<double>() != 0;
+  }
+  // The losses are means over all ranks, so those of rank 0 serve any number of ranks.
+  for (const auto& [name, tensor] : checkpoint.rank_tensors(0)) {
+    if (name == kLossMemory) parts_.losses.set_all(sum_in(tensor, 3));
   }
   if (ended) parts_.progress.end_epoch();
 }

@@ -54,6 +54,7 @@ TrainingParts::TrainingParts(TrainerContext& context, std::int64_t replicas)
     : plan(make_training_plan(context.args(), context.options.train_dataset->size(), context.world_size(), replicas)),
       updater(context.args(), plan, *context.options.model, context.precision.scales_loss()),
       progress(training_loaders(context, plan), plan),
-      best(context) {}
+      best(context),
+      data(context) {}
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/train/checks/training_data.h"
 #include "lockstep/train/loop/best_model.h"
 #include "lockstep/train/loop/loss_memory.h"
 #include "lockstep/train/loop/training_plan.h"
@@ -26,6 +27,7 @@ struct TrainingParts {
   TrainingProgress progress;
   LossMemory losses;
   BestModel best;
+  TrainingData data;
 };
 
 /// The loaders of the training samples that this rank has: one or, with virtual shards, one for each of its shards.

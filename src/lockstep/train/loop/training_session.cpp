@@ -38,7 +38,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       checkpoints_(context, parts_),
       numbers_(context),
       job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
-      memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_) : nullptr),
+      memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, "", parts_.data.text()) : nullptr),
       rescue_(context.survival ? make_rescue() : nullptr),
       succession_(context) {
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
@@ -64,6 +64,7 @@ TrainOutput TrainingSession::run() {
   // Dropout differs from rank to rank.
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
+  if (!is_new_) parts_.data.require_on_all(context_.group);
   const bool has_place = !is_new_ && memory_ && finds_place();
   // Whoever looks there later must not find an older training than the one that begins now.
   if (!is_new_ && !has_place && rescue_) rescue_->forget_memory();
@@ -185,7 +186,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
 
   TrainOutput output;
   output.global_step = context_.state.global_step;
-  output.training_loss = parts_.losses.session_mean();
+  output.training_loss = parts_.losses.mean();
   output.stopped_by_signal = stop_signal_ == 0 || stop_signal_ == SIGINT ? stop_signal_ : SIGTERM;
   output.received_signal = stop_signal_;
   // Only this session's steps and training time count, without evaluating and saving.

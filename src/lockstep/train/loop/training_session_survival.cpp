@@ -97,6 +97,7 @@ void TrainingSession::settle() {
   const bool becomes_first = context_.rank() == 0 && !begun_as_first_;
   if (becomes_first) succession_.begin();
   const bool is_new = std::exchange(is_new_, false);
+  if (is_new) context_.survival->announce();  // the others have let it in, and it continues what they do
   if (becomes_first && !succession_.is_awaited()) return begin_as_first();
   if (is_new) begin_as_after_checkpoint();
 }
@@ -183,6 +184,10 @@ bool TrainingSession::settle_late(const Standing& standing) {
 void TrainingSession::receive_state(const Standing& standing, const Regrouped& ranks) {
   Communicator& group = *context_.group;
   const bool is_behind = context_.survival->position() < standing.newest;
+  if (ranks.has_new) {
+    const std::string data = broadcast_text(group, parts_.data.text(), standing.source);
+    if (is_new_) parts_.data.require_as_ranks(data);
+  }
   const std::string text =
       broadcast_text(group, context_.rank() == standing.source ? passed_on() : "", standing.source);
   // Half of a state is of no use, if the source is lost now. But weights and state that stay in memory are whole, and
@@ -225,7 +230,7 @@ std::string TrainingSession::passed_on(bool has_history) {
                control,
                parts_.updater.passed_on(),
                parts_.losses.unlogged(),
-               parts_.losses.session(),
+               parts_.losses.all(),
                first_step_,
                samples_of_session_,
                checkpoints_.saved_step(),
@@ -260,7 +265,7 @@ void TrainingSession::take_over(const std::string& text) {
   context_.control = all.control;
   parts_.updater.take_over(all.updater, parts_.plan);
   parts_.losses.set_unlogged(all.unlogged);
-  parts_.losses.set_session(all.session);
+  parts_.losses.set_all(all.losses);
   first_step_ = all.first_step;
   samples_of_session_ = all.samples;
   checkpoints_.set_saved_step(all.saved_step);

@@ -27,7 +27,7 @@ struct PassedOn {
   };
   Updater updater;
   LossMemory::Sum unlogged;
-  LossMemory::Sum session;
+  LossMemory::Sum losses;
   std::int64_t first_step = 0;
   std::int64_t samples = 0;
   std::int64_t saved_step = 0;
@@ -76,9 +76,9 @@ void list_fields(Fields& fields, LossMemory::Sum& sum) {
 
 template <typename Fields>
 void list_fields(Fields& fields, PassedOn& all) {
-  auto& [stage, epoch, micro_batch, max_steps, state, control, updater, unlogged, session, first_step, samples,
+  auto& [stage, epoch, micro_batch, max_steps, state, control, updater, unlogged, losses, first_step, samples,
          saved_step, stop_signal, epoch_ended, joiner_waits, evaluated, purpose] = all;
-  fields(stage, epoch, micro_batch, max_steps, state, control, updater, unlogged, session, first_step, samples,
+  fields(stage, epoch, micro_batch, max_steps, state, control, updater, unlogged, losses, first_step, samples,
          saved_step, stop_signal, epoch_ended, joiner_waits, evaluated, purpose);
 }
 

@@ -25,7 +25,7 @@ class Survival {
   bool is_joining() const { return !group_->group(); }
   /// From now on lost ranks are survived.
   void announce() const { group_->announce(); }
-  /// Becomes a member. The training of the others gives it its state.
+  /// Becomes a member. The training of the others gives it its state; then it announces itself.
   void join(TrainerContext& context);
   /// Forms the next group after a failure that is being handled: see ElasticGroup::recover.
   void recover(TrainerContext& context, const std::exception_ptr& failure);

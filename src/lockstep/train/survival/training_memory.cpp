@@ -31,8 +31,8 @@ std::string purpose_digest(const std::string& text) {
   return fmt::format("{:016x}{:016x}", first, second);
 }
 
-TrainingMemory::TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose)
-    : job_(std::move(job)), purpose_(std::move(purpose)) {}
+TrainingMemory::TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose, std::string data)
+    : job_(std::move(job)), purpose_(std::move(purpose)), data_(std::move(data)) {}
 
 // The state of an earlier update would be no use: the weights have seen more.
 void TrainingMemory::give_up(const std::string& why) {
@@ -48,7 +48,7 @@ void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& histo
     history_(entry);
   }
   FieldWriter fields;
-  fields(purpose_, place.position, place.options, place.untrained, place.text);
+  fields(purpose_, data_, place.position, place.options, place.untrained, place.text);
   try {
     if (!job_->begin_update(updates(), {fields.bytes(), place.buffers}, history_.bytes())) return give_up(kTooLarge);
   } catch (const Error& error) {
@@ -70,12 +70,24 @@ void TrainingMemory::keep_outcome(const Outcome& outcome) {
   }
 }
 
-bool TrainingMemory::has_place(std::string& why_not) const {
+bool TrainingMemory::may_begin() const {
   if (!job_) return false;
   const MemoryHeader& header = job_->header();
-  if (header.layout.load() != JobMemoryHeader::kLayout || header.is_whole.load() == 0 || header.can_begin.load() == 0) {
-    return false;
-  }
+  return header.layout.load() == JobMemoryHeader::kLayout && header.is_whole.load() != 0 &&
+         header.can_begin.load() != 0;
+}
+
+std::optional<std::string> TrainingMemory::kept_data() const {
+  std::uint64_t number = 0;
+  const auto record = may_begin() ? job_->begun(number) : std::nullopt;
+  if (!record) return std::nullopt;
+  std::string purpose, data;
+  FieldReader(record->text, kWhat)(purpose, data);
+  return data;
+}
+
+bool TrainingMemory::has_place(std::string& why_not) const {
+  if (!may_begin()) return false;
   std::uint64_t number = 0;
   const auto record = job_->begun(number);
   if (!record) return false;
@@ -89,9 +101,9 @@ bool TrainingMemory::has_place(std::string& why_not) const {
 TrainingMemory::Place TrainingMemory::place() const {
   Place place;
   const auto record = job_->begun(place.updates);
-  std::string purpose;
+  std::string purpose, data;
   FieldReader fields(record.value().text, kWhat);
-  fields(purpose, place.position, place.options, place.untrained, place.text);
+  fields(purpose, data, place.position, place.options, place.untrained, place.text);
   fields.end();
   for (FieldReader history(record->log, kWhat); !history.is_at_end();) history(place.history.emplace_back());
   place.buffers = record->bytes;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,8 @@ namespace lockstep {
 class TrainingMemory {
  public:
   /// @param job  null: nothing is kept
-  explicit TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose = "");
+  /// @param data  TrainingData::text
+  explicit TrainingMemory(std::shared_ptr<JobMemoryMap> job, std::string purpose = "", std::string data = "");
 
   /// What the training is, as a digest: one of another purpose cannot continue it. Equal on all ranks.
   const std::string& purpose() const { return purpose_; }
@@ -54,6 +56,8 @@ class TrainingMemory {
   /// Whether an earlier start of the ranks has kept a place of this training. @param why_not  gets the reason if there
   /// is one that this training cannot use
   bool has_place(std::string& why_not) const;
+  /// The data of the training whose place was kept, whatever its purpose; nothing if there is no place.
+  std::optional<std::string> kept_data() const;
   Place place() const;
   /// The outcome of the update after `place`. @throws Error  if there is none
   Outcome outcome(const Place& place) const;
@@ -64,9 +68,11 @@ class TrainingMemory {
 
  private:
   void give_up(const std::string& why);
+  bool may_begin() const;
 
   std::shared_ptr<JobMemoryMap> job_;
   std::string purpose_;
+  std::string data_;
   FieldWriter history_;              // of the first entries
   std::size_t written_entries_ = 0;  // their number
   bool has_given_up_ = false;        // the log says so

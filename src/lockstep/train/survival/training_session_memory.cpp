@@ -40,17 +40,6 @@ void copy_to_buffers(const std::vector<std::byte>& bytes, TrainableModel& model)
   for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
 }
 
-// Some of them, because all are too many to read.
-nlohmann::json samples_of(const Dataset& data) {
-  nlohmann::json samples = nlohmann::json::array();
-  for (const std::int64_t index : {std::int64_t{0}, data.size() / 2, data.size() - 1}) {
-    nlohmann::json sample = nlohmann::json::object();
-    for (const auto& [name, tensor] : data.get(index)) sample[name] = tensor_digest(tensor);
-    samples.push_back(std::move(sample));
-  }
-  return samples;
-}
-
 }  // namespace
 
 // Two trainings of one purpose do the same updates. Before weights are loaded from a checkpoint.
@@ -63,9 +52,11 @@ std::string TrainingSession::purpose() const {
   };
   for (const NamedTensor& each : model_->tensors().parameters) add(each);
   for (const NamedTensor& each : model_->tensors().buffers()) add(each);
-  const nlohmann::json all{{"arguments", arguments},       {"data", context_.options.data_arguments},
-                           {"count", parts_.plan.samples}, {"samples", samples_of(*context_.options.train_dataset)},
-                           {"model", type_of(*model_)},    {"tensors", tensors}};
+  const nlohmann::json all{{"arguments", arguments},
+                           {"data", context_.options.data_arguments},
+                           {"count", parts_.plan.samples},
+                           {"model", type_of(*model_)},
+                           {"tensors", tensors}};
   return purpose_digest(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -107,8 +98,12 @@ bool TrainingSession::finds_place() {
   // The ranks' weights may differ so far: then they get those of the first one.
   const bool decides = context_.rank() == 0 && job_memory_;
   memory_->set_purpose(broadcast_text(group, decides ? purpose() : ""));
+  // Before the purpose, which a file that has changed may change, too.
+  const std::optional<std::string> data = memory_->kept_data();
+  const std::string change = data ? parts_.data.change_since(*data) : "";
   std::string why_not;
   const bool has_place = memory_->has_place(why_not);
+  if (has_place) why_not = change;
   const int hosts = MemoryHosts::of(group, job_memory_.get()).count();
   const std::string refusal = rescue_->refusal(group, {}, parts_.plan.has_shards);
   if (has_place && decides && memory_->place().untrained != digest_of(untrained())) {
