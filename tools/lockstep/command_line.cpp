@@ -194,8 +194,8 @@ void wait_if_spare() {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
-  throw Error("cannot start " + path + ": " + errno_text(errno), "lockstep",
-              "build the target " + companion + " again");
+  throw UsageError("cannot start " + path + ": " + errno_text(errno), "lockstep",
+                   "build the target " + companion + " again");
 }
 
 int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>& entries,
@@ -275,6 +275,9 @@ int run_command_line(const std::vector<SubcommandEntry>& entries, int argc, char
     if (entry != nullptr && entry->name == "train") hold_warning_signals();
     if (entry != nullptr && entry->make == nullptr) become(entry->program, words);
     wait_if_spare();
+  } catch (const UsageError& error) {  // each further start of this rank would find the same
+    refuse(words.front(), error.what(), streams);
+    return kFailed;
   } catch (const std::exception& error) {
     return report_failure(words, error, streams);
   }

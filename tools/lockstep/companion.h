@@ -13,17 +13,17 @@ namespace lockstep {
 
 inline bool has_companion(const std::string& name) { return ::access(companion_path(name).c_str(), X_OK) == 0; }
 
-/// The path of the companion `name`. @throws Error  that says how to get it, if it does not exist
+/// The path of the companion `name`. @throws UsageError  that says how to get it, if it does not exist
 inline std::string companion_program(const std::string& name) {
   const std::string path = companion_path(name);
   if (!has_companion(name)) {
     if (errno == EACCES) {
-      throw Error("cannot start " + path + ": " + errno_text(errno), "lockstep",
-                  "wait until it is built, if it is being built now; else chmod +x " + path);
+      throw UsageError("cannot start " + path + ": " + errno_text(errno), "lockstep",
+                       "wait until it is built, if it is being built now; else chmod +x " + path);
     }
-    throw Error("there is no program " + path + ": " + errno_text(errno), "lockstep",
-                "build it: cmake --build --preset release --target " + name +
-                    ", or install all components of Lockstep (docs/building.md)");
+    throw UsageError("there is no program " + path + ": " + errno_text(errno), "lockstep",
+                     "build it: cmake --build --preset release --target " + name +
+                         ", or install all components of Lockstep (docs/building.md)");
   }
   return path;
 }

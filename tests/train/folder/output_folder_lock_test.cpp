@@ -15,9 +15,12 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/train/folder/training_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -103,6 +106,24 @@ TEST(OutputFolderLock, OneProcessMayTakeAFolderTwice) {
   const auto second = OutputFolderLock::take(folder.path());
   first.reset();
   EXPECT_TRUE(std::filesystem::exists(lock_file(folder)));
+}
+
+// A process was killed while it saved the model.
+TEST(TrainingFolder, FilesThatKilledProcessesHaveLeftAreRemoved) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "1_Pooling");
+  std::filesystem::create_directories(folder / "checkpoint-3");
+  const std::vector<std::string> left{"config.json.unfinished-JdN3VY", "1_Pooling/config.json.unfinished-a1b2c3"};
+  const std::vector<std::string> others{"config.json.backup", ".unfinished-JdN3VY", "notes.unfinished-today",
+                                        "checkpoint-3/x.unfinished-JdN3VY"};
+  for (const auto& names : {left, others}) {
+    for (const std::string& name : names) write_file_atomically(folder / name, "{");
+  }
+  TrainingArguments args;
+  args.output_dir = folder.path();
+  TrainingFolder(args).take(OutputFolderLock::Awaited::SameJob);
+  for (const std::string& name : left) EXPECT_FALSE(std::filesystem::exists(folder / name)) << name;
+  for (const std::string& name : others) EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
 }
 
 TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/unfinished_files.h"
 #include "lockstep/base/files/unique_fd.h"
 
 namespace lockstep {
@@ -60,7 +61,7 @@ void sync_folder_of(const std::string& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path, unsigned mode)
-    : path_(target_of(std::move(path))), temporary_(path_ + ".XXXXXX"), mode_(mode) {
+    : path_(target_of(std::move(path))), temporary_(path_ + kUnfinishedMark + "XXXXXX"), mode_(mode) {
   if (is_special(path_)) throw Error(path_ + " is not a regular file", path_, "name a file, or a new one");
   fd_ = UniqueFd(::mkostemp(temporary_.data(), O_CLOEXEC));
   if (!fd_) fail("create a temporary file beside", path_, errno);

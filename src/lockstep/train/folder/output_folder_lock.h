@@ -39,6 +39,8 @@ class OutputFolderLock {
   /// @throws Error  if the folder cannot be written
   static std::shared_ptr<const OutputFolderLock> try_take(const std::string& folder, std::string& holder);
   ~OutputFolderLock();
+  /// False on a file system without locks.
+  bool is_held() const { return is_held_; }
   OutputFolderLock(const OutputFolderLock&) = delete;
   OutputFolderLock& operator=(const OutputFolderLock&) = delete;
 

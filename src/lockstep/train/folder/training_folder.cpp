@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "lockstep/base/files/unfinished_files.h"
+
 namespace lockstep {
 
 TrainingFolder::TrainingFolder(const TrainingArguments& args)
@@ -10,12 +12,15 @@ TrainingFolder::TrainingFolder(const TrainingArguments& args)
 bool TrainingFolder::needs_lock() const { return !lock_ && (is_saved_into_ || ::access(path_.c_str(), W_OK) == 0); }
 
 void TrainingFolder::take(OutputFolderLock::Awaited awaited, std::optional<std::chrono::milliseconds> patience) {
-  if (needs_lock()) lock_ = OutputFolderLock::take(path_, awaited, patience);
+  if (!needs_lock()) return;
+  lock_ = OutputFolderLock::take(path_, awaited, patience);
+  if (lock_->is_held()) remove_unfinished_files(path_);
 }
 
 bool TrainingFolder::try_take(std::string& holder) {
   if (!needs_lock()) return true;
   lock_ = OutputFolderLock::try_take(path_, holder);
+  if (lock_ && lock_->is_held()) remove_unfinished_files(path_);
   return lock_ != nullptr;
 }
 

@@ -17,7 +17,8 @@ class TrainingFolder {
   explicit TrainingFolder(const TrainingArguments& args);
 
   const std::string& path() const { return path_; }
-  /// Takes the folder, unless this process has it. Waits for another process, and throws, as OutputFolderLock::take.
+  /// Takes the folder, unless this process has it, and removes what killed processes left of files there. Waits for
+  /// another process, and throws, as OutputFolderLock::take.
   void take(OutputFolderLock::Awaited awaited, std::optional<std::chrono::milliseconds> patience = {});
   /// Takes the folder, unless another process has it. Does not wait.
   /// @param holder  as OutputFolderLock::try_take
