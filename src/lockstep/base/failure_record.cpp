@@ -64,6 +64,7 @@ nlohmann::json content(const std::string& message, int rank, const std::optional
   if (rank >= 0) ours["rank"] = rank;
   if (cause) ours["cause"] = to_string(cause->kind);
   if (cause && cause->rank >= 0) ours["blames"] = cause->rank;
+  if (cause && cause->kind == FailureCause::Kind::Usage) ours["pid"] = ::getpid();
   return {{"message",
            {{"message", message.substr(0, kMostMessageBytes)},
             {"extraInfo", {{"timestamp", std::to_string(std::time(nullptr))}}}}},
@@ -197,8 +198,7 @@ bool record_usage_error(const std::string& message) noexcept {
     const std::lock_guard<std::mutex> lock(recorder.mutex);
     const auto path = env_string("TORCHELASTIC_ERROR_FILE");
     if (recorder.is_on || !path) return false;
-    nlohmann::json json = content(message, launched_rank(), FailureCause{FailureCause::Kind::Usage, -1});
-    json["lockstep"]["pid"] = ::getpid();
+    const nlohmann::json json = content(message, launched_rank(), FailureCause{FailureCause::Kind::Usage, -1});
     return write(*path, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } catch (...) {  // out of memory: the launcher sees the exit code
     return false;

@@ -94,6 +94,7 @@ TEST(ChangedData, TheLaunchersMemoryIsNotContinuedWithAnotherFile) {
                            "this start has other samples than the job's memory", "samples 30 to 31", "rows.csv"}) {
     EXPECT_NE(end.err.find(part), std::string::npos) << part << " in " << end.err;
   }
+  EXPECT_EQ(end.err.find("restart 2 of 3"), std::string::npos) << "a further start reads the same file: " << end.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "out/model.safetensors"));
 }
 

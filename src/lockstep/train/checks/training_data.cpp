@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/checkpoint/agreement.h"
 
@@ -86,6 +87,11 @@ std::string source_in(const std::string& text, std::size_t part) {
   const nlohmann::json digests = parsed_object(text).value("digests", nlohmann::json::array());
   const auto digest = part < digests.size() ? data_digest_of(digests[part]) : std::nullopt;
   return digest ? digest->source : "";
+}
+
+// The launcher need not start the ranks again: they would read the same files.
+[[noreturn]] void refuse_data(const std::string& what, const std::string& where, const std::string& fix) {
+  throw_caused(UsageError(what, where, fix), FailureCause{FailureCause::Kind::Usage, -1});
 }
 
 std::string file_name_of(const std::string& file) { return file.empty() ? "the program's dataset" : file; }
@@ -212,12 +218,12 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
     const std::string what = describe(found, fmt::format("rank {}", rank), "rank 0");
     const std::string where = place(rank) + ", " + place(0);
     if (!found.argument.empty() && !says_what_samples_are(found.argument)) {
-      throw UsageError("the ranks do not have the same arguments; " + what, where,
-                       "start all ranks with the same arguments");
+      refuse_data("the ranks do not have the same arguments; " + what, where,
+                  "start all ranks with the same arguments");
     }
-    throw UsageError("the ranks have not read the same data; " + what, where,
-                     "give all ranks the same file, tokenizer and flags; if each host has a copy of the file, compare "
-                     "them (sha256sum), and copy one to all hosts");
+    refuse_data("the ranks have not read the same data; " + what, where,
+                "give all ranks the same file, tokenizer and flags; if each host has a copy of the file, compare "
+                "them (sha256sum), and copy one to all hosts");
   }
 }
 
@@ -225,11 +231,11 @@ void TrainingData::require_as_ranks(const std::string& of_ranks) const {
   const std::vector<Difference> all = differences(text_, of_ranks);
   if (all.empty()) return;
   const Difference& found = all.front();
-  throw UsageError("this process cannot take a lost rank's place, because it has not read what the others train on; " +
-                       describe(found, "this process", "the others"),
-                   file_of(found),
-                   "leave files as they are while a job trains: with the file of the job's start a process can join. "
-                   "The others continue without this one");
+  refuse_data("this process cannot take a lost rank's place, because it has not read what the others train on; " +
+                  describe(found, "this process", "the others"),
+              file_of(found),
+              "leave files as they are while a job trains: with the file of the job's start a process can join. "
+              "The others continue without this one");
 }
 
 std::string TrainingData::change_since(const std::string& of_memory) const {
@@ -243,8 +249,8 @@ std::string TrainingData::change_since(const std::string& of_memory) const {
   const std::string& file = parts_[found.part].digest.source;
   const bool is_same_file = !file.empty() && file == source_in(of_memory, found.part);
   if (!is_same_file || std::any_of(all.begin(), all.end(), is_setting)) return text;
-  throw UsageError("the file has changed since the ranks that were lost read it; " + text, file,
-                   "put the file back as it was, and start the job again");
+  refuse_data("the file has changed since the ranks that were lost read it; " + text, file,
+              "put the file back as it was, and start the job again");
 }
 
 std::string TrainingData::require_as_saved(const std::string& saved, const std::string& path) const {
@@ -264,9 +270,8 @@ std::string TrainingData::require_as_saved(const std::string& saved, const std::
       if (is_in_both) warning = text + ": metrics before the checkpoint are of other data than those from here on";
       continue;
     }
-    throw UsageError(
-        "the checkpoint was trained on other data; " + text, file_of(found) + ", " + path,
-        "resume with the data of the saved run, or start a new training from its weights: --model " + path);
+    refuse_data("the checkpoint was trained on other data; " + text, file_of(found) + ", " + path,
+                "resume with the data of the saved run, or start a new training from its weights: --model " + path);
   }
   return warning;
 }
