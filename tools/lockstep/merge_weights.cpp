@@ -2,6 +2,7 @@
 #include "lockstep/checkpoint/merge_weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <chrono>
@@ -92,6 +93,11 @@ class MergeWeights : public Subcommand {
       const std::string inner = checkpoints_in(checkpoint_);
       if (!inner.empty())
         throw UsageError(checkpoint_ + " is not a checkpoint", "checkpoint_directory", "name " + inner);
+      if (fs::exists(fs::path(checkpoint_) / "model.safetensors") ||
+          fs::exists(fs::path(checkpoint_) / "model.safetensors.index.json")) {
+        throw UsageError(checkpoint_ + " is the folder of a model, whose weights are whole", "checkpoint_directory",
+                         "there is nothing to merge: give the folder itself to --model");
+      }
     }
     if (is_inside(output_, checkpoint_)) {
       throw UsageError(output_ + " is in the checkpoint, of which every file is recorded", "output_path",

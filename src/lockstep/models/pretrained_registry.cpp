@@ -127,6 +127,16 @@ const std::vector<PretrainedClass>& pretrained_classes() {
                 "texts and predicts the next token");
 }
 
+// The type is known, and another task is asked of it.
+[[noreturn]] void refuse_task(const ConfigFile& config, const std::string& type, TextTask task) {
+  if (task == TextTask::CausalLanguageModel) {
+    config.refuse("model_type", "is \"" + type + "\", which does not predict the next token",
+                  "it predicts masked words: give --mlm; gpt2 predicts the next token");
+  }
+  config.refuse("model_type", "is \"" + type + "\", which predicts the next token and no masked words",
+                "leave --mlm out; bert, roberta, distilbert, electra and mpnet predict masked words");
+}
+
 [[noreturn]] void refuse_name(const std::string& name, TextTask task) {
   std::vector<std::string> able;
   if (task != TextTask::CausalLanguageModel) able = kBertNames;
@@ -134,8 +144,10 @@ const std::vector<PretrainedClass>& pretrained_classes() {
   const std::string fix = fmt::format(
       "name the folder of a model that was downloaded or trained, or one of {}, which begin with random weights",
       fmt::join(able, ", "));
-  if (is_one_of(kBertNames, name)) throw Error(name + " does not predict the next token", "--model", fix);
-  if (is_one_of(kGpt2Names, name)) throw Error(name + " does not predict masked words", "--model", fix);
+  if (is_one_of(kBertNames, name))
+    throw Error(name + " does not predict the next token", "--model", "for masked words give --mlm; else " + fix);
+  if (is_one_of(kGpt2Names, name))
+    throw Error(name + " does not predict masked words", "--model", "leave --mlm out; or " + fix);
   throw Error("there is no folder " + name + ", and no model of that name that works on texts", "--model",
               download_hint(name) + fix);
 }
@@ -148,7 +160,8 @@ Loaded<Model> load_pretrained_model(const std::string& folder, TextTask task, co
   for (const PretrainedClass& known : pretrained_classes()) {
     if (known.type == type && known.task == task) return known.load(folder, options);
   }
-  refuse_type(config, type);
+  require_known_model(folder);
+  refuse_task(config, type, task);
 }
 
 std::shared_ptr<Model> make_model_of_folder(const std::string& folder, bool gradient_checkpointing) {

@@ -39,6 +39,11 @@ Inspection inspect_squad(const std::string& path) {
   return out;
 }
 
+// A list of objects that are not articles of SQuAD's form.
+bool holds_other_rows(const nlohmann::json& data) {
+  return data.is_array() && !data.empty() && data[0].is_object() && !data[0].contains("paragraphs");
+}
+
 const char* kind_of(const nlohmann::json& value) {
   return value.is_object() ? "object" : value.is_array() ? "array" : "value";
 }
@@ -48,7 +53,9 @@ const char* kind_of(const nlohmann::json& value) {
 Inspection inspect_json(const std::string& path) {
   const FileBytes file = FileBytes::open_text(path);
   const nlohmann::json document = text::parse_json(file.view(), path);
-  if (document.is_object() && document.contains("data")) return inspect_squad(path);
+  if (document.is_object() && document.contains("data") && !holds_other_rows(document["data"])) {
+    return inspect_squad(path);
+  }
   Inspection out{{"kind", "json"}, {"path", path}, {"bytes", std::filesystem::file_size(path)}};
   out["type"] = kind_of(document);
   out["entries"] = document.size();

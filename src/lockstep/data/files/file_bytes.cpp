@@ -19,6 +19,17 @@ namespace {
               "check that the path is that of a file, and that you may read it");
 }
 
+// What Hugging Face's datasets write with save_to_disk: Arrow files, and a description.
+void refuse_dataset_folder(const std::string& path) {
+  for (const char* name : {"/dataset_info.json", "/state.json", "/dataset_dict.json"}) {
+    if (::access((path + name).c_str(), F_OK) != 0) continue;
+    throw Error(
+        "it is a folder that datasets.save_to_disk wrote, with Arrow files, which are not read", path,
+        "write JSON Lines, in Python: datasets.load_from_disk(FOLDER).to_json(\"data.jsonl\"); of a folder with "
+        "several splits, [\"train\"] of it");
+  }
+}
+
 // Reads up to `bytes`, as many as there are.
 std::string whole_content(const UniqueFd& fd, std::size_t bytes, const std::string& path) {
   std::string content(bytes, '\0');
@@ -42,6 +53,7 @@ FileBytes FileBytes::open_raw(const std::string& path) {
   if (!fd) fail("open", path, errno_text(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) fail("read", path, errno_text(errno));
+  if (S_ISDIR(status.st_mode)) refuse_dataset_folder(path);
   if (!S_ISREG(status.st_mode))
     fail("read", path, S_ISDIR(status.st_mode) ? "it is a folder" : "it is not a plain file");
   FileBytes file;

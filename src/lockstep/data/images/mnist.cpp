@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/lower_case.h"
 #include "lockstep/data/idx.h"
 #include "lockstep/data/transform_dataset.h"
 
@@ -36,6 +37,21 @@ void check_dims(const at::Tensor& tensor, std::int64_t dims, const char* what, c
 
 std::string prefix_of(Split split) { return split == Split::Train ? "train" : "t10k"; }
 
+// A PNG or JPEG in the folder or below it; empty if a look at the first files finds none.
+std::string image_in(const std::string& folder) {
+  constexpr int kFilesLookedAt = 1000;
+  std::error_code ignored;
+  int looked_at = 0;
+  for (std::filesystem::recursive_directory_iterator at(folder, ignored), end; at != end && looked_at < kFilesLookedAt;
+       at.increment(ignored), ++looked_at) {
+    const std::string ending = lower_case(at->path().extension().string());
+    for (const char* image : {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}) {
+      if (ending == image) return at->path().string();
+    }
+  }
+  return "";
+}
+
 std::string find_file(const std::string& folder, const std::string& name) {
   std::vector<std::string> tried;
   for (const char* inner : {"", "/MNIST/raw", "/raw"}) {
@@ -44,6 +60,10 @@ std::string find_file(const std::string& folder, const std::string& name) {
       if (std::filesystem::is_regular_file(path)) return path;
       tried.push_back(std::move(path));
     }
+  }
+  if (const std::string image = image_in(folder); !image.empty()) {
+    throw Error(fmt::format("the folder has images as files, such as {}, and IDX files alone are read", image), folder,
+                fmt::format("write the images as MNIST's IDX files, {} and its labels, in 28 x 28 grey values", name));
   }
   throw Error(fmt::format("{} is not in {}", name, folder), fmt::format("looked for {}", fmt::join(tried, ", ")),
               fmt::format("download it with `lockstep data get mnist --output {}`, or write generated digits with "

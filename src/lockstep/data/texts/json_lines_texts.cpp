@@ -18,6 +18,10 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kByRows =
+    "name a field with texts; if the file holds columns, as pandas' to_json writes by default, write rows: "
+    "df.to_json(FILE, orient=\"records\", lines=True)";
+
 const char* kind_name(JsonValue::Kind kind) {
   switch (kind) {
     case JsonValue::Kind::Null:
@@ -189,7 +193,7 @@ class JsonTexts : public IndexedTexts {
       refuse_missing(options.texts[i], value, picker, line_number);
       if (value.kind != JsonValue::Kind::Text && value.kind != JsonValue::Kind::Null) {
         throw Error(fmt::format("the value of \"{}\" is {}, no text", options.texts[i], kind_name(value.kind)), where(),
-                    "name a field with texts, or mend the file");
+                    value.kind == JsonValue::Kind::Composite ? kByRows : "name a field with texts, or mend the file");
       }
       checks.text(i, value.text, where);
     }
@@ -204,7 +208,7 @@ class JsonTexts : public IndexedTexts {
       const bool is_list = !value.text.empty() && value.text.front() == '[';
       if (is_list && options.label_lists) return checks.label_set(value.text, where);
       throw Error(fmt::format("the label \"{}\" is an object or array", options.label), where(),
-                  "name a field with texts or numbers");
+                  is_list ? "name a field with texts or numbers" : kByRows);
     }
     if (value.kind == JsonValue::Kind::Null) return checks.no_label(where);
     if (value.kind == JsonValue::Kind::Number && value.text.find_first_of(".eE") != std::string::npos) {
@@ -261,6 +265,7 @@ std::shared_ptr<const TextDataset> read_json_lines_texts(const std::string& path
 
 std::shared_ptr<const TextDataset> read_json_texts(const std::string& path, const TextFileOptions& options) {
   const JsonLayout layout = json_layout(FileBytes::open_text(path).view());
+  refuse_data_list(layout, path);
   if (layout == JsonLayout::Squad) return read_squad_texts(path, options);
   return std::make_shared<JsonTexts>(path, options, layout);
 }

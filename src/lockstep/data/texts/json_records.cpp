@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/files/line_ends.h"
 #include "lockstep/data/text_file.h"
@@ -15,10 +16,11 @@ namespace {
 
 constexpr const char* kJsonBlanks = " \t\r\n";
 
-// Reads up to a list "data", or to the end of the first object.
+// Reads up to the first entry of a list "data", or to the end of the first object.
 class LayoutFinder : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool found_data() const { return found_data_; }
+  bool found_other_keys() const { return has_keys_ && !has_paragraphs_; }
 
   bool null() override { return depth_ > 0; }
   bool boolean(bool) override { return depth_ > 0; }
@@ -32,21 +34,28 @@ class LayoutFinder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool start_array(std::size_t) override {
-    found_data_ = depth_ == 1 && is_data_;
+    found_data_ = found_data_ || (depth_ == 1 && is_data_);
     ++depth_;
-    return !found_data_;
+    return true;
   }
-  bool end_object() override { return --depth_ > 0; }
-  bool end_array() override { return --depth_ > 0; }
+  bool end_object() override { return --depth_ > (found_data_ ? kDepthOfData : 0); }
+  bool end_array() override { return --depth_ > (found_data_ ? kDepthOfData - 1 : 0); }
   bool key(std::string& name) override {
     if (depth_ == 1) is_data_ = name == "data";
-    return true;
+    if (!found_data_ || depth_ != kDepthOfData + 1) return true;
+    has_keys_ = true;
+    has_paragraphs_ = name == "paragraphs";
+    return !has_paragraphs_;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 
  private:
+  static constexpr int kDepthOfData = 2;  // within the list
+
   int depth_ = 0;
   bool is_data_ = false;
+  bool has_keys_ = false;
+  bool has_paragraphs_ = false;
   bool found_data_ = false;
 };
 
@@ -75,20 +84,35 @@ JsonLayout json_layout(std::string_view text) {
   if (text[first] == '[') return JsonLayout::Array;
   LayoutFinder finder;
   nlohmann::json::sax_parse(text.begin(), text.end(), &finder);
-  return finder.found_data() ? JsonLayout::Squad : JsonLayout::Lines;
+  if (!finder.found_data()) return JsonLayout::Lines;
+  return finder.found_other_keys() ? JsonLayout::Data : JsonLayout::Squad;
+}
+
+void refuse_data_list(JsonLayout layout, const std::string& path) {
+  if (layout != JsonLayout::Data) return;
+  throw Error("the file is one object whose list \"data\" has the rows, and they are not in SQuAD's form", path,
+              "write the rows alone: jq -c '.data[]' FILE > data.jsonl");
+}
+
+nlohmann::ordered_json parsed_record(std::string_view text, const std::string& where) {
+  const char* fix = "write one object a line, or an array of objects";
+  try {
+    auto object = nlohmann::ordered_json::parse(text);
+    if (object.is_object()) return object;
+  } catch (const nlohmann::ordered_json::exception& error) {
+    throw Error("the first record is not a JSON object: " + json_problem(error), where, fix);
+  }
+  throw Error("the first record is not a JSON object", where, fix);
 }
 
 std::vector<std::string> columns_of_json(const std::string& path) {
   const FileBytes file = FileBytes::open_text(path);
   const JsonLayout layout = json_layout(file.view());
+  refuse_data_list(layout, path);
   if (layout == JsonLayout::Squad) return squad_columns();
   JsonRecords records(file.view(), layout, path);
   if (!records.next()) throw Error("the file holds no rows", path, "give a file with rows");
-  const auto object = nlohmann::ordered_json::parse(records.record(), nullptr, false);
-  if (!object.is_object()) {
-    throw Error("the first record is not a JSON object", records.where(1),
-                "write one object a line, or an array of objects");
-  }
+  const auto object = parsed_record(records.record(), records.where(1));
   std::vector<std::string> columns;
   for (const auto& item : object.items()) columns.push_back(item.key());
   file.require_whole();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,15 +12,22 @@ namespace lockstep {
 enum class JsonLayout {
   Lines,  ///< one a line
   Array,  ///< one array of them
-  Squad   ///< one object with the list "data"
+  Squad,  ///< one object with the list "data", whose entries have "paragraphs"
+  Data    ///< one object with a list "data" of other objects, which is not read
 };
 
 /// The layout of a file's text, seen from its beginning; text that is not JSON counts as lines.
 JsonLayout json_layout(std::string_view text);
 
+/// @throws Error  that says how to write rows, if the layout is Data
+void refuse_data_list(JsonLayout layout, const std::string& path);
+
 /// The columns of a file in any of these layouts: the keys of the first object, or those of SQuAD's format.
 /// @throws Error  if the first record is not an object
 std::vector<std::string> columns_of_json(const std::string& path);
+
+/// The object of a record. @throws Error  with the reason, if `text` is not a JSON object
+nlohmann::ordered_json parsed_record(std::string_view text, const std::string& where);
 
 /// Goes through the records of a file: its lines that are not blank, or the elements of its array.
 class JsonRecords {

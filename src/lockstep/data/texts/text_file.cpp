@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/text_encoding.h"
 
 namespace lockstep {
 
@@ -16,6 +18,7 @@ std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const
   if (ending == ".txt") return read_text_lines(path, options);
   if (ending == ".json") return read_json_texts(path, options);
   if (ending == ".parquet") return read_parquet_texts(path, options);
+  if (std::filesystem::is_regular_file(path)) refuse_binary(FileBytes::open(path).view(), path);
   throw Error("the end of the name, \"" + ending + "\", says nothing about the format", path,
               "name a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .txt or .parquet, or call its reader");
 }
