@@ -152,6 +152,8 @@ TEST(TrainingArguments, UnknownNamesComeWithASuggestion) {
   EXPECT_NE(set("learning_rat").find("did you mean 'learning_rate'?"), std::string::npos);
   EXPECT_NE(set("learning_rat").find("args.json"), std::string::npos);
   EXPECT_NE(set("auto_find_batch_size").find("Hugging Face"), std::string::npos);
+  EXPECT_NE(set("epochs").find("did you mean 'num_train_epochs'?"), std::string::npos) << set("epochs");
+  EXPECT_NE(set("batch_size").find("did you mean 'per_device_train_batch_size'?"), std::string::npos);
   EXPECT_NE(set("bananas").find("no training argument 'bananas'"), std::string::npos);
   EXPECT_NE(set("model_name_or_path").find("give --model on the command line"), std::string::npos);
 }
@@ -175,6 +177,30 @@ TEST(TrainingArguments, FilesOfHuggingFaceAreRead) {
     const std::string text = refusal_of([&] { read_training_arguments(args, folder / "changed.json"); });
     EXPECT_NE(text.find(name), std::string::npos) << text;
   }
+}
+
+// transformers 5 has other names for two arguments, and 5.24 writes the old one of them as null.
+TEST(TrainingArguments, NewNamesOfHuggingFaceWork) {
+  TrainingArguments args;
+  set_training_argument(args, "train_sampling_strategy", std::string("group_by_length"), "here");
+  set_training_argument(args, "activation_checkpointing", std::string("true"), "here");
+  EXPECT_TRUE(args.group_by_length);
+  EXPECT_TRUE(args.gradient_checkpointing);
+  set_training_argument(args, "train_sampling_strategy", std::string("random"), "here");
+  EXPECT_FALSE(args.group_by_length);
+  for (const char* other : {"sequential", "batch_rebalance"}) {
+    const std::string text =
+        refusal_of([&] { set_training_argument(args, "train_sampling_strategy", std::string(other), "here"); });
+    EXPECT_NE(text.find("samples are not taken by '" + std::string(other)), std::string::npos) << text;
+    EXPECT_NE(text.find("give random"), std::string::npos) << text;
+  }
+  const TemporaryFolder folder;
+  std::ofstream(folder / "new.json") << R"({"activation_checkpointing": true, "gradient_checkpointing": null,
+    "train_sampling_strategy": "group_by_length"})";
+  TrainingArguments read;
+  read_training_arguments(read, folder / "new.json");
+  EXPECT_TRUE(read.gradient_checkpointing);
+  EXPECT_TRUE(read.group_by_length);
 }
 
 // Every name in what transformers' to_json_string() writes: known, or refused with a reason.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/text/flag_name.h"
+#include "lockstep/base/text/flag_synonyms.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "tools/lockstep/command_line.h"
 
@@ -54,7 +55,7 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
     const std::string name = flag_name(argument);
     const CLI::Option* option = app->get_option_no_throw(name);
     if (option == nullptr && name.rfind("--", 0) == 0) {
-      return fmt::format("unknown flag '{}'{}", name, did_you_mean(name, long_names(*app)));
+      return fmt::format("unknown flag '{}'{}", name, suggest_flag(name, long_names(*app)));
     }
     if (option != nullptr && option->get_expected_min() > 0 && argument.find('=') == std::string::npos) ++i;
   }
@@ -153,7 +154,8 @@ std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
       if (name.empty() || (name[0] == '-') != is_flag || words.find(" " + argument + " ") == std::string::npos)
         continue;
       if (is_flag && innermost->get_option_no_throw(name) != nullptr) continue;
-      return fmt::format("unknown {} '{}'{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
+      return fmt::format("unknown {} '{}'{}", is_flag ? "flag" : "argument", argument,
+                         is_flag ? suggest_flag(name, known) : did_you_mean(name, known));
     }
   }
   return text;

@@ -39,9 +39,15 @@ const nlohmann::json& huggingface_defaults() {
   return defaults;
 }
 
+// An argument of this Trainer, and not another name of one.
+bool is_own_name(const std::string& name) {
+  const TrainingArgumentRow* row = find_training_argument(name);
+  return row != nullptr && row->name == name;
+}
+
 bool is_huggingface_default(const std::string& name, const nlohmann::json& value) {
   const auto found = huggingface_defaults().find(name);
-  if (found == huggingface_defaults().end() || find_training_argument(name) != nullptr) return false;
+  if (found == huggingface_defaults().end() || is_own_name(name)) return false;
   // Memory is not pinned here; Hugging Face turns it off by itself on the CPU.
   return value == *found || (name == "dataloader_pin_memory" && value == false);
 }
@@ -54,6 +60,10 @@ void drop_huggingface_defaults(nlohmann::json& document) {
     if (is_huggingface_default(with_underscores(item.key()), item.value())) dropped.push_back(item.key());
   }
   for (const std::string& name : dropped) document.erase(name);
+  // transformers 5.24 writes both names, and the older one without a value.
+  const auto older = document.find("gradient_checkpointing");
+  if (older == document.end()) return;
+  if (older->is_null() || (document.contains("activation_checkpointing") && *older == false)) document.erase(older);
 }
 
 }  // namespace lockstep

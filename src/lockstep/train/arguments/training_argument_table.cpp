@@ -81,7 +81,8 @@ std::vector<TrainingArgumentRow> optimizer_and_loss() {
           .at_least(0)
           .at_most(1),
       Row("gradient_checkpointing", &Args::gradient_checkpointing,
-          "recompute activations in backward: less memory, more time"),
+          "recompute activations in backward: less memory, more time")
+          .or_named("activation_checkpointing"),
   };
 }
 
@@ -125,7 +126,8 @@ std::vector<TrainingArgumentRow> data_and_ranks() {
           .at_least(1)
           .at_most(1024),
       Row("dataloader_drop_last", &Args::dataloader_drop_last, "leave out the epoch's last, smaller batch"),
-      Row("group_by_length", &Args::group_by_length, "put samples of about one length together"),
+      Row("group_by_length", &Args::group_by_length, "put samples of about one length together")
+          .or_named("train_sampling_strategy"),
       Row("use_cpu", &Args::use_cpu, "stay on the CPU even if there is CUDA").or_named("no_cuda"),
       Row("parallel_mode", &Args::parallel_mode, "how devices share the work").one_of({"auto", "single", "dp", "ddp"}),
       Row("replicas", &Args::replicas, "copies of the model in one process (dp); 0: one for each device")

@@ -40,6 +40,8 @@ const TrainingArgumentRow* find_training_argument(const std::string& name);
 std::string script_flag(const std::string& name);
 /// Why one of Hugging Face's arguments is not supported; empty if Hugging Face does not have it either.
 std::string unsupported_training_argument(const std::string& name);
+/// What to do in its place, for the same names.
+std::string fix_of_unsupported_argument(const std::string& name);
 /// The names for which unsupported_training_argument gives a reason.
 std::vector<std::string> unsupported_training_arguments();
 

@@ -138,19 +138,14 @@ const TrainingArgumentRow& row_of(const std::string& flag_or_name, const std::st
   const std::string reason = unsupported_training_argument(name);
   if (!reason.empty()) {
     throw UsageError(name + " is an argument of Hugging Face's Trainer, but not of this one: " + reason, where,
-                     "leave it out");
+                     fix_of_unsupported_argument(name));
   }
   const std::string flag = script_flag(name);
   if (!flag.empty()) {
     throw UsageError(fmt::format("'{}' is a flag of lockstep train, {}, and no training argument", name, flag), where,
                      fmt::format("leave it out here, and give {} on the command line", flag));
   }
-  std::vector<std::string> names;
-  for (const TrainingArgumentRow& row : training_argument_table()) {
-    names.push_back(row.name);
-    names.insert(names.end(), row.aliases.begin(), row.aliases.end());
-  }
-  throw UsageError(fmt::format("there is no training argument '{}'{}", printable(name), did_you_mean(name, names)),
+  throw UsageError(fmt::format("there is no training argument '{}'{}", printable(name), suggested_argument(name)),
                    where, "lockstep train --help lists them");
 }
 
@@ -176,6 +171,16 @@ ArgumentJson value_of_text(const TrainingArgumentRow& row, const std::string& te
     return parsed.is_discarded() ? ArgumentJson(text) : parsed;
   }
   return text;
+}
+
+// transformers 5 names a way to sample, in place of a switch.
+ArgumentJson of_sampling_strategy(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
+  if (row.name != "group_by_length" || !value.is_string()) return value;
+  const auto strategy = value.get<std::string>();
+  if (strategy == "group_by_length") return true;
+  if (strategy == "random") return false;
+  refuse_argument(row, fmt::format("samples are not taken by '{}'", printable(strategy)), where,
+                  "give random, which draws them in another order in each epoch, or group_by_length");
 }
 
 bool takes_texts(const std::string& name) {
@@ -211,7 +216,8 @@ ArgumentJson json_arguments(const std::string& text, const std::string& path) {
 void set_training_argument(TrainingArguments& arguments, const std::string& name, const nlohmann::json& value,
                            const std::string& where) {
   const TrainingArgumentRow& row = row_of(name, where);
-  std::visit([&](auto member) { assign(arguments.*member, row, value, where); }, row.member);
+  const ArgumentJson meant = of_sampling_strategy(row, value, where);
+  std::visit([&](auto member) { assign(arguments.*member, row, meant, where); }, row.member);
 }
 
 void set_training_argument(TrainingArguments& arguments, const std::string& name, const std::string& text,

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/flag_name.h"
+#include "lockstep/base/text/flag_synonyms.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/train/arguments/training_argument_table.h"
@@ -20,12 +21,21 @@ std::string refusal_reason(const std::string& name) {
   if (!reason.empty()) return "Hugging Face's Trainer has it, this one has not: " + reason;
   const std::string flag = script_flag(name);
   if (!flag.empty()) return "it is a flag of lockstep train, " + flag;
-  std::vector<std::string> names;
-  for (const TrainingArgumentRow& row : training_argument_table()) names.push_back(row.name);
-  return "there is none of that name" + did_you_mean(name, names);
+  return "there is none of that name" + suggested_argument(name);
 }
 
 }  // namespace
+
+std::string suggested_argument(const std::string& name) {
+  std::vector<std::string> names, flags;
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    names.push_back(row.name);
+    names.insert(names.end(), row.aliases.begin(), row.aliases.end());
+  }
+  for (const std::string& each : names) flags.push_back("--" + with_hyphens(each));
+  const std::string synonym = flag_synonym("--" + with_hyphens(name), flags);
+  return synonym.empty() ? did_you_mean(name, names) : "; did you mean '" + with_underscores(synonym.substr(2)) + "'?";
+}
 
 void refuse_unknown_arguments(const nlohmann::json& document, const std::string& path) {
   std::vector<std::string> lines;

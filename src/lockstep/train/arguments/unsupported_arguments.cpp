@@ -45,7 +45,6 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"skip_memory_metrics", "memory is in metrics.jsonl"},
       {"local_rank", "the launcher's environment says it"},
       {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
-      {"train_sampling_strategy", "it is group_by_length here"},
       {"remove_unused_columns", "a model ignores tensors that it does not know"},
       {"deepspeed", kSharded},
       {"push_to_hub", kHub},
@@ -67,7 +66,6 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"liger_kernel_config", kLiger},
       {"optim_args", "give the optimizer's numbers as arguments of their own, such as adam_beta1 and weight_decay"},
       {"optim_target_modules", "it is for optimizers that Lockstep has not: GaLore, APOLLO, LOMO"},
-      {"activation_checkpointing", "it is gradient_checkpointing here"},
       {"activation_checkpointing_kwargs", "gradient_checkpointing has one way here"},
       {"gradient_checkpointing_kwargs", "gradient_checkpointing has one way here"},
       {"use_cache", "training keeps no keys and values of earlier tokens"},
@@ -78,7 +76,7 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"dataloader_multiprocessing_context", "workers are threads"},
       {"dataloader_in_order", kAlways},
       {"ddp_static_graph", "parameters without a gradient are found without it"},
-      {"accelerator_config", "give its values as arguments of their own, such as dataloader_drop_last"},
+      {"accelerator_config", "its split_batches, dispatch_batches and even_batches are not here"},
       {"do_train", "the subcommand says it: lockstep train"},
       {"do_eval", "the subcommand says it: lockstep evaluate"},
       {"do_predict", "the subcommand says it: lockstep predict"},
@@ -91,6 +89,29 @@ const std::map<std::string, std::string>& unsupported_reasons() {
 std::string unsupported_training_argument(const std::string& name) {
   const auto found = unsupported_reasons().find(name);
   return found == unsupported_reasons().end() ? "" : found->second;
+}
+
+std::string fix_of_unsupported_argument(const std::string& name) {
+  static const std::map<std::string, std::string> fixes{
+      {"accelerator_config",
+       "leave it out; in place of split_batches, divide --per-device-train-batch-size by the number of ranks"},
+      {"deepspeed", "leave it out, and give --fsdp shard_grad_op or --fsdp full_shard"},
+      {"optim_args", "leave it out, and give its numbers: --adam-beta1, --adam-beta2, --adam-epsilon, --weight-decay"},
+      {"auto_find_batch_size", "leave it out, and give --per-device-train-batch-size"},
+      {"activation_checkpointing_kwargs", "leave it out, and give --gradient-checkpointing true"},
+      {"gradient_checkpointing_kwargs", "leave it out, and give --gradient-checkpointing true"},
+      {"length_column_name", "leave it out, and give --group-by-length true"},
+      {"log_level", "leave it out, and set LOCKSTEP_LOG_LEVEL"},
+      {"torch_empty_cache_steps", "leave it out, and set PYTORCH_CUDA_ALLOC_CONF"},
+      {"run_name", "leave it out, and give each run an --output-dir of its own"},
+      {"do_eval", "leave it out, and start lockstep evaluate; a training evaluates with --validation-file"},
+      {"do_predict", "leave it out, and start lockstep predict"},
+      {"remove_unused_columns", "leave it out; --text-column and --label-column name the columns that are read"},
+      {"label_names", "leave it out, and give --label-column"},
+      {"bf16_full_eval", "leave it out; lockstep evaluate --bf16 true computes in bf16"},
+  };
+  const auto found = fixes.find(name);
+  return found == fixes.end() ? "leave it out" : found->second;
 }
 
 std::vector<std::string> unsupported_training_arguments() {
