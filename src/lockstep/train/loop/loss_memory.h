@@ -20,8 +20,13 @@ class LossMemory {
       ++sum->updates;
     }
   }
+  /// An update without a loss, because none of its samples has a label that counts.
+  void note_nothing() { has_unlogged_nothing_ = true; }
+  /// Whether there was one since the last log.
+  bool has_unlogged_nothing() const { return has_unlogged_nothing_; }
   /// The mean since the last log, which starts over; nothing if no update had a loss.
   std::optional<double> take_unlogged_mean() {
+    has_unlogged_nothing_ = false;
     const Sum sum = std::exchange(unlogged_, {});
     if (sum.updates == 0) return std::nullopt;
     return sum.losses / static_cast<double>(sum.updates);
@@ -38,6 +43,7 @@ class LossMemory {
  private:
   Sum unlogged_;
   Sum all_;
+  bool has_unlogged_nothing_ = false;
 };
 
 }  // namespace lockstep

@@ -135,10 +135,12 @@ void TrainingSession::end_epoch() {
 }
 
 void TrainingSession::log_training_loss() {
+  const bool has_nothing = parts_.losses.has_unlogged_nothing();
   const std::optional<double> mean = parts_.losses.take_unlogged_mean();
-  if (!mean) return;
-  const Logs logs{
-      {"loss", *mean}, {"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}};
+  if (!mean && !has_nothing) return;
+  // Without a label that counts there is no loss, and the step has its line all the same.
+  Logs logs{{"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}};
+  if (mean) logs.insert(logs.begin(), {"loss", *mean});
   context_.log(logs);
   succession_.keep_log(logs);
 }

@@ -124,7 +124,7 @@ void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
 
 void TrainingSession::note_loss(const UpdateTotals& totals) {
   samples_of_session_ += totals.samples;
-  if (totals.count == 0) return;  // no sample of this update had a label
+  if (totals.count == 0) return parts_.losses.note_nothing();
   const double mean = totals.loss / static_cast<double>(totals.count);
   if (args_.logging_nan_inf_filter && !std::isfinite(mean)) return;
   parts_.losses.note(mean);
