@@ -44,6 +44,8 @@ struct TextFileOptions {
   /// CSV, TSV and JSON Lines: columns of 0 and 1 (or false and true), each for a label that a row may have beside
   /// others; in place of `label`. A row's label is the JSON list of the columns with 1: ["rude","threat"].
   std::vector<std::string> label_columns{};
+  /// Plain text: a line keeps its end, as "\n". A blank line is an empty text all the same: see `empty_texts`.
+  bool keep_line_ends = false;
   bool label_lists = false;  ///< JSON Lines: a list may be a label, under its JSON without blanks; else an error
 
   bool has_labels() const { return !label.empty() || !label_columns.empty(); }
@@ -68,8 +70,8 @@ std::shared_ptr<const TextDataset> read_tsv_texts(const std::string& path, const
 /// type, a policy refuses a row, or no row is left
 std::shared_ptr<const TextDataset> read_json_lines_texts(const std::string& path, const TextFileOptions& options);
 
-/// Rows of plain text, one per line, plain or gzip: the only column is "text". Lines end with LF or CRLF. Mapped and
-/// indexed like `read_csv_texts`.
+/// Rows of plain text, one per line, plain or gzip: the only column is "text". Lines end with LF, CRLF or CR. Mapped
+/// and indexed like `read_csv_texts`.
 /// @throws Error  with file and line, if a policy refuses a row, or no row is left
 std::shared_ptr<const TextDataset> read_text_lines(const std::string& path, TextFileOptions options = {});
 

@@ -7,10 +7,40 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/download_hint.h"
+#include "lockstep/models/config_file.h"
+#include "lockstep/models/registry.h"
 #include "lockstep/models/sentence_layout.h"
 
 namespace lockstep {
+
+std::map<std::string, std::string> generation_files(const std::string& folder) {
+  constexpr std::uint64_t kMostGenerationBytes = 1 << 20;
+  const std::string path = folder + "/" + kGenerationFile;
+  if (!std::filesystem::exists(path)) return {};
+  return {{kGenerationFile, read_regular_file(path, kMostGenerationBytes)}};
+}
+
+void refuse_other_models(const std::string& folder) {
+  if (!std::filesystem::exists(folder + "/config.json")) return;
+  if (!ConfigFile(folder).text({"model_type"}, "").empty()) require_known_model(folder);
+}
+
+void refuse_other_head(const std::string& architecture, const std::string& path) {
+  for (const auto& [part, does] : {std::pair("ForTokenClassification", "labels each token of a text"),
+                                   {"ForQuestionAnswering", "finds answers in texts"},
+                                   {"ForMultipleChoice", "chooses among texts"},
+                                   {"ForNextSentencePrediction", "says whether a text follows another"},
+                                   {"DoubleHeads", "chooses among texts"},
+                                   {"ForConditionalGeneration", "writes a text for a text"}}) {
+    if (architecture.find(part) == std::string::npos) continue;
+    throw Error(fmt::format("the model is a {}, which {}: a task that Lockstep does not have", architecture, does),
+                path + ", field \"architectures\"",
+                "give the folder of a classifier of texts or of a language model; lockstep train makes one from this "
+                "model's layers");
+  }
+}
 
 std::string task_of_folder(const std::string& folder) {
   const std::string path = folder + "/config.json";
@@ -35,6 +65,7 @@ std::string task_of_folder(const std::string& folder) {
                 path + ", field \"architectures\"", "give a list with the name of the model's class");
   }
   const std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
+  refuse_other_head(name, path);
   return name.find("LMHead") != std::string::npos || name.find("MaskedLM") != std::string::npos ? "language-modeling"
                                                                                                 : "text-classification";
 }

@@ -40,19 +40,16 @@ class Inspect : public Subcommand {
                    ".txt, an IDX file, or a folder of these; .gz is understood for data")
         ->required();
     app.add_flag("--json", json_, "one object instead of text");
-    app.add_option("--delimiter", delimiter_, "between the fields of a table; default: a tab for .tsv, else a comma");
-    app.add_flag("--no-quotes", no_quotes_, "quotes in a table are plain characters, as in GLUE's files");
-    app.add_flag("--no-header", no_header_, "the first record of a table is a row");
+    table_.add(app);
+    app.add_flag("--no-quotes", no_quotes_, "the same as --quoting none");
     show_examples(app, {"lockstep inspect model.safetensors", "lockstep inspect bert-base-uncased --json",
                         "lockstep inspect data/reviews.csv", "lockstep inspect --no-header KDDTest+.csv",
                         "lockstep inspect data/mnist/train-labels-idx1-ubyte.gz"});
   }
 
   int run(const CommandStreams& streams) override {
-    if (delimiter_ == "\\t") delimiter_ = "\t";
-    if (delimiter_.size() > 1) {
-      throw UsageError("the delimiter '" + delimiter_ + "' is not one character", "--delimiter", "give one, or \\t");
-    }
+    if (no_quotes_) table_.quoting = "none";
+    table_.form();  // refuses a delimiter of several characters
     if (!fs::exists(path_)) throw Error("there is no such file or folder", path_, "check the path");
     const Inspection found = fs::is_directory(path_) ? inspect_folder() : inspect_file(path_);
     streams.out << (json_ ? found.dump(2, ' ', false, Inspection::error_handler_t::replace) + "\n"
@@ -62,15 +59,11 @@ class Inspect : public Subcommand {
   }
 
  private:
-  std::optional<TableFormat> table_format(const std::string& name) const {
-    const bool is_said = !delimiter_.empty() || no_header_ || no_quotes_;
-    if (!ends_with(name, ".csv") && !ends_with(name, ".tsv") && !is_said) return {};
-    TableFormat format;
-    if (ends_with(name, ".tsv")) format.delimiter = '\t';
-    if (!delimiter_.empty()) format.delimiter = delimiter_[0];
-    format.quotes = !no_quotes_;
-    format.header = !no_header_;
-    return format;
+  std::optional<TableForm> table_form(const std::string& name) const {
+    if (!ends_with(name, ".csv") && !ends_with(name, ".tsv") && table_.given().empty()) return {};
+    TableForm form = table_.form();
+    if (ends_with(name, ".tsv") && table_.delimiter.empty()) form.dialect.delimiter = '\t';
+    return form;
   }
 
   std::optional<Inspection> inspect_known(const std::string& path) const {
@@ -78,7 +71,7 @@ class Inspect : public Subcommand {
     if (ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json")) return inspect_weights(path);
     if (ends_with(name, "tokenizer.json")) return inspect_tokenizer(path);
     if (name == "config.json") return inspect_model_config(path);
-    if (const auto format = table_format(name)) return inspect_table(path, *format);
+    if (const auto format = table_form(name)) return inspect_table(path, *format);
     if (ends_with(name, ".jsonl") || ends_with(name, ".ndjson")) return inspect_json_lines(path);
     if (ends_with(name, ".json")) return inspect_json(path);
     if (ends_with(name, ".parquet")) return inspect_parquet(path);
@@ -125,9 +118,8 @@ class Inspect : public Subcommand {
 
   std::string path_;
   bool json_ = false;
-  std::string delimiter_;
+  TableFlags table_;
   bool no_quotes_ = false;
-  bool no_header_ = false;
 };
 
 }  // namespace

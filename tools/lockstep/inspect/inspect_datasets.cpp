@@ -40,23 +40,22 @@ nlohmann::json parse_line(std::string_view line, const std::string& where) {
 
 }  // namespace
 
-Inspection inspect_table(const std::string& path, const TableFormat& format) {
+Inspection inspect_table(const std::string& path, const TableForm& form) {
   const FileBytes file = FileBytes::open(path);
-  CsvTokenizer records(file.view(), path, {format.delimiter, format.quotes ? '"' : '\0'});
+  CsvTokenizer records(file.view(), path, form.dialect);
   std::vector<CsvField> fields;
   std::string storage;
   if (!records.next(fields)) throw Error("the file is empty", path, "name a file with rows");
   std::vector<ColumnSummary> columns;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    columns.emplace_back(format.header ? std::string(fields[i].value(storage)) : fmt::format("column {}", i + 1));
+    columns.emplace_back(form.has_header ? std::string(fields[i].value(storage)) : fmt::format("column {}", i + 1));
   }
   std::int64_t rows = 0;
-  for (bool is_row = !format.header || records.next(fields); is_row; is_row = records.next(fields)) {
+  for (bool is_row = !form.has_header || records.next(fields); is_row; is_row = records.next(fields)) {
     if (fields.size() != columns.size()) {
-      throw Error(
-          fmt::format("the record has {} fields, but the first {}", fields.size(), columns.size()),
-          records.where(fields.front()),
-          "quote fields that hold the delimiter, or say by --delimiter and --no-quotes how the file is written");
+      throw Error(fmt::format("the record has {} fields, but the first {}", fields.size(), columns.size()),
+                  records.where(fields.front()),
+                  "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
     }
     for (std::size_t i = 0; i < fields.size(); ++i) columns[i].add(fields[i].value(storage));
     ++rows;

@@ -5,16 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tools/lockstep/flags/table_flags.h"
+
 namespace lockstep {
 
 using Inspection = nlohmann::ordered_json;
-
-/// The format of a table, if its file name does not define it.
-struct TableFormat {
-  char delimiter = ',';
-  bool quotes = true;  ///< off: quotes are plain characters, as in GLUE's files
-  bool header = true;  ///< the first record names the columns
-};
 
 /// A safetensors file, or the shards that a `.safetensors.index.json` names: header, metadata, tensors.
 Inspection inspect_weights(const std::string& path);
@@ -33,7 +28,7 @@ Inspection inspect_model_config(const std::string& path);
 Inspection inspect_tokenizer(const std::string& path);
 
 /// A table of separated values: columns, rows, and the values of columns that hold few different ones.
-Inspection inspect_table(const std::string& path, const TableFormat& format);
+Inspection inspect_table(const std::string& path, const TableForm& form);
 /// JSON Lines: columns, rows and values by the keys of the objects.
 Inspection inspect_json_lines(const std::string& path);
 /// A JSON document: the questions of a file in SQuAD's format, else its keys.

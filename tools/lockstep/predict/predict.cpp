@@ -24,34 +24,37 @@ class Predict : public Subcommand {
         "IDX file of images or a folder of them; a table");
     app.add_option("--text-column", flags_.text_columns,
                    "column of the text in a table of texts, or two of a pair; default: by name, such as text");
+    flags_.table.add(app);
     app.add_option("--batch-size", flags_.batch_size, "samples at a time")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--max-length", flags_.max_length,
                    "tokens of the longest text; the rest is cut off. Default: as in the training that saved the model")
         ->check(CLI::PositiveNumber);
-    app.add_option("--max-new-tokens", flags_.max_new_tokens, "GPT-2: tokens to add at most")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
-    app.add_option("--temperature", flags_.temperature, "GPT-2: draw tokens, the flatter the higher; 0: the likeliest")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    app.add_option("--top-k", flags_.top_k, "GPT-2: of so many likeliest tokens; 0: of all")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
+    app.add_option("--max-new-tokens", flags_.max_new_tokens,
+                   "GPT-2: tokens to add at most; default: as in generation_config.json, else 20")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--temperature", flags_.temperature,
+                   "GPT-2: draw tokens, the flatter the higher; 0: the likeliest. Default: as in "
+                   "generation_config.json, else 0")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--top-k", flags_.top_k,
+                   "GPT-2: of so many likeliest tokens; 0: of all. Default: as in generation_config.json, else 50")
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--seed", flags_.seed, "GPT-2: of the drawing")->capture_default_str();
     app.add_flag("--json", flags_.json, "one JSON object a line, with all scores");
     app.add_option("--output-file", flags_.output_file,
                    "write the answers to this file, .csv, .tsv or .jsonl, with all scores; default: standard output");
-    show_examples(app,
-                  {"echo 'The food was cold.' | lockstep predict --model reviews",
-                   "lockstep predict --model reviews --file lines.txt --json",
-                   "lockstep predict --model reviews --file reviews.csv --text-column review --output-file out.csv",
-                   "lockstep predict --model all-MiniLM-L6-v2 --file lines.txt --output-file vectors.jsonl",
-                   "echo 'The train' | lockstep predict --model gpt2-folder --max-new-tokens 30 --temperature 0.8",
-                   "echo 'The food was [MASK].' | lockstep predict --model bert-folder",
-                   "lockstep predict --model digits --file t10k-images-idx3-ubyte",
-                   "lockstep predict --model kdd --file KDDTest+.txt"});
+    show_examples(
+        app,
+        {"echo 'The food was cold.' | lockstep predict --model reviews",
+         "lockstep predict --model reviews --file lines.txt --json",
+         "lockstep predict --model reviews --file reviews.csv --text-column review --output-file out.csv",
+         "lockstep predict --model sentence-transformers/all-MiniLM-L6-v2 --file lines.txt --output-file vectors.jsonl",
+         "echo 'The train' | lockstep predict --model gpt2-folder --max-new-tokens 30 --temperature 0.8",
+         "echo 'The food was [MASK].' | lockstep predict --model bert-folder",
+         "lockstep predict --model digits --file t10k-images-idx3-ubyte",
+         "lockstep predict --model kdd --file KDDTest+.txt"});
   }
 
   int run(const CommandStreams& streams) override {
@@ -61,6 +64,10 @@ class Predict : public Subcommand {
         task == "text-classification" || task == "sentence-embedding" || task == "language-modeling";
     if (!flags_.text_columns.empty() && !is_of_texts) {
       throw UsageError("--text-column, and the model is for " + task, "command line", "leave the flag out");
+    }
+    if (!flags_.table.given().empty() && (!is_of_texts || flags_.file.empty())) {
+      throw UsageError(flags_.table.given() + ", and there is no table of texts", "command line",
+                       is_of_texts ? "name the table: --file" : "leave the flag out");
     }
     if (task == "text-classification") predict_labels_of_texts(flags_, streams);
     if (task == "sentence-embedding") predict_vectors_of_texts(flags_, streams);

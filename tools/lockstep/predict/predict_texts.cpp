@@ -11,12 +11,14 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/predict/answers.h"
+#include "tools/lockstep/predict/generation_settings.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/predict/whole_model.h"
@@ -84,38 +86,39 @@ void answer_label(const std::string& text, const at::Tensor& scores, const std::
 }
 
 // The next token, from the scores of the last one.
-TokenId next_token(const at::Tensor& scores, const PredictFlags& flags) {
-  if (flags.temperature == 0) return static_cast<TokenId>(scores.argmax().item<std::int64_t>());
-  const std::int64_t kept = flags.top_k == 0 ? scores.numel() : std::min(flags.top_k, scores.numel());
+TokenId next_token(const at::Tensor& scores, const GenerationSettings& settings) {
+  if (settings.temperature == 0) return static_cast<TokenId>(scores.argmax().item<std::int64_t>());
+  const std::int64_t kept = settings.top_k == 0 ? scores.numel() : std::min(settings.top_k, scores.numel());
   const auto [values, ids] = scores.topk(kept);
   // Relative to the best score, and in double: a tiny temperature then leaves the best token, and no infinity.
   const at::Tensor behind_best = values.to(at::kDouble) - values[0].to(at::kDouble);
-  const at::Tensor drawn = at::multinomial(at::softmax(behind_best / flags.temperature, -1), 1);
+  const at::Tensor drawn = at::multinomial(at::softmax(behind_best / settings.temperature, -1), 1);
   return static_cast<TokenId>(ids[drawn.item<std::int64_t>()].item<std::int64_t>());
 }
 
 // With more tokens the model could not see any of the given text.
-void require_new_tokens_fit(const PredictFlags& flags, const TextPredictor& predictor) {
+void require_new_tokens_fit(const GenerationSettings& settings, const TextPredictor& predictor) {
   const std::int64_t positions = max_positions_of(*predictor.model);
-  if (flags.max_new_tokens < positions) return;
-  throw UsageError(fmt::format("--max-new-tokens {}, and the model has {} positions", flags.max_new_tokens, positions),
-                   "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
+  if (settings.max_new_tokens < positions) return;
+  throw UsageError(
+      fmt::format("--max-new-tokens {}, and the model has {} positions", settings.max_new_tokens, positions),
+      "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
 }
 
-void continue_text(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags,
+void continue_text(const std::string& text, const TextPredictor& predictor, const GenerationSettings& settings,
                    Answers& answers) {
-  const std::optional<TokenId> end = predictor.tokenizer.eos_id();
+  const std::optional<TokenId> begin = predictor.tokenizer.eos_id();
   std::vector<TokenId> ids;
   predictor.tokenizer.append_ids(text, ids);
-  if (ids.empty() && end) ids.push_back(*end);  // the token with which a text of the training begins
+  if (ids.empty() && begin) ids.push_back(*begin);  // the token with which a text of the training begins
   if (ids.empty()) return;
   std::vector<TokenId> added;
-  while (static_cast<std::int64_t>(added.size()) < flags.max_new_tokens) {
+  while (static_cast<std::int64_t>(added.size()) < settings.max_new_tokens) {
     const auto seen = std::min<std::size_t>(ids.size(), static_cast<std::size_t>(predictor.longest));
     const std::vector<TokenId> window(ids.end() - static_cast<std::ptrdiff_t>(seen), ids.end());
     const at::Tensor scores = predictor.model->forward({{"input_ids", tensor_of(window).unsqueeze(0)}});
-    const TokenId token = next_token(scores[0][-1], flags);
-    if (end && token == *end) break;
+    const TokenId token = next_token(scores[0][-1], settings);
+    if (settings.ends.count(token) != 0) break;
     ids.push_back(token);
     added.push_back(token);
   }
@@ -186,7 +189,9 @@ void predict_language(const PredictFlags& flags, const CommandStreams& streams) 
   const bool fills = ConfigFile(flags.model).text({"model_type"}, "") != "gpt2";  // all others predict masked words
   const TextTask task = fills ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
   const TextPredictor predictor = load_predictor(flags, task, streams.err);
-  if (!fills) require_new_tokens_fit(flags, predictor);
+  const GenerationSettings settings = fills ? GenerationSettings{} : generation_settings(flags, predictor.tokenizer);
+  if (!fills) require_new_tokens_fit(settings, predictor);
+  if (!settings.not_applied.empty()) log_warning("{}", settings.not_applied);
   torch::manual_seed(flags.seed);
   Answers answers(flags, streams.out);
   // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
@@ -194,7 +199,7 @@ void predict_language(const PredictFlags& flags, const CommandStreams& streams) 
   const BlankTexts blank_texts = begins_anew ? BlankTexts::Keep : BlankTexts::Skip;
   read_texts(flags, streams, blank_texts, [&](const std::vector<PredictedText>& texts) {
     for (const PredictedText& text : texts) {
-      fills ? fill_masks(text, predictor, flags, answers) : continue_text(text.shown(), predictor, flags, answers);
+      fills ? fill_masks(text, predictor, flags, answers) : continue_text(text.shown(), predictor, settings, answers);
     }
     answers.flush();
   });

@@ -53,14 +53,14 @@ std::string ending_of(const std::string& path) {
 
 bool is_table(const PredictFlags& flags) {
   static const std::array<std::string, 6> endings{".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet"};
-  if (!flags.text_columns.empty()) return true;
+  if (!flags.text_columns.empty() || !flags.table.given().empty()) return true;
   return std::find(endings.begin(), endings.end(), ending_of(flags.file)) != endings.end();
 }
 
 std::vector<std::string> text_columns(const PredictFlags& flags) {
   const std::string ending = ending_of(flags.file);
   try {
-    return text_columns_of_file(flags.file, flags.text_columns);
+    return text_columns_of_file(flags.file, flags.text_columns, flags.table.form());
   } catch (const UsageError& error) {
     if (ending == ".json" || ending == ".parquet") throw;
     throw UsageError(error.happened(), flags.file,
@@ -117,6 +117,7 @@ void read_rows_of_table(const PredictFlags& flags, BlankTexts blank_texts, const
     throw UsageError("--text-column, and standard input has no columns", "command line", "name the table: --file");
   }
   TextFileOptions options;
+  set_form(flags.table.form(), flags.file, options);
   options.texts = text_columns(flags);
   if (options.texts.size() > 2) {
     throw UsageError(fmt::format("{} text columns", options.texts.size()), "--text-column",

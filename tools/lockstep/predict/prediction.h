@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/lockstep/command_streams.h"
+#include "tools/lockstep/flags/table_flags.h"
 
 namespace lockstep {
 
@@ -27,11 +28,12 @@ struct PredictFlags {
   std::string tokenizer;
   std::string file;
   std::vector<std::string> text_columns;  ///< of a table of texts; empty: the usual ones
+  TableFlags table;                       ///< how a table of texts is written
   std::int64_t batch_size = 32;
   std::int64_t max_length = 0;
-  std::int64_t max_new_tokens = 20;
-  double temperature = 0;
-  std::int64_t top_k = 50;
+  std::optional<std::int64_t> max_new_tokens;  ///< see generation_settings
+  std::optional<double> temperature;
+  std::optional<std::int64_t> top_k;
   std::uint64_t seed = 42;
   bool json = false;
   std::string output_file;  ///< empty: standard output

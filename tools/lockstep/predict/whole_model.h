@@ -1,9 +1,11 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/models/config_file.h"
 #include "lockstep/models/pretrained.h"
 
 namespace lockstep {
@@ -13,7 +15,9 @@ namespace lockstep {
 inline void require_whole_model(const LoadReport& report, const std::string& folder) {
   if (report.has_new_weights()) {
     throw Error("the model has no weights for all of its parameters, so its answers mean nothing\n" + report.text(),
-                folder, "give the folder of a trained model");
+                folder,
+                "give the folder of a model that was trained for this task; config.json says that this one is a " +
+                    ConfigFile(folder).json().value("architectures", nlohmann::json::array()).dump());
   }
   if (!report.unexpected.empty() || !report.untied.empty()) log_warning("{}", report.text());
 }

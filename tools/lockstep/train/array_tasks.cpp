@@ -16,8 +16,9 @@ void refuse_text_flags(const TaskFlags& flags, const TrainingArguments& args) {
     throw UsageError("--tokenizer, --text-column, --max-length and --mlm are for texts", "--task " + flags.task,
                      "leave them out");
   }
-  if (!flags.delimiter.empty() || flags.missing_labels != "refuse") {
-    throw UsageError("--delimiter and --missing-labels are for texts", "--task " + flags.task, "leave them out");
+  if (const std::string form = flags.table.given(); !form.empty() || flags.missing_labels != "refuse") {
+    throw UsageError((form.empty() ? "--missing-labels" : form) + ": for texts alone", "--task " + flags.task,
+                     "leave it out; the fields of a table are parted by commas, in a file called .tsv by tabs");
   }
   if (args.group_by_length)
     throw UsageError("group_by_length: samples are all alike", "--task " + flags.task, "leave it out");

@@ -44,9 +44,10 @@ std::string label_column_of(const TaskFlags& flags, const ColumnNames& columns) 
 std::shared_ptr<const TextDataset> read_sentences(const TaskFlags& flags, const std::string& path, std::int64_t samples,
                                                   std::uint64_t seed) {
   TextFileOptions options;
-  options.dialect = dialect_of(flags);
-  options.texts = text_columns_of_file(path, flags.text_columns, options.dialect, usual_sentence_columns());
-  options.label = label_column_of(flags, columns_of_texts(path, options.dialect));
+  const TableForm form = flags.table.form();
+  set_form(form, path, options);
+  options.texts = text_columns_of_file(path, flags.text_columns, form, usual_sentence_columns());
+  options.label = label_column_of(flags, columns_of_texts(path, form));
   options.fractions = true;
   options.missing_labels = row_policy(flags.missing_labels);
   options.empty_texts = row_policy(flags.empty_texts);

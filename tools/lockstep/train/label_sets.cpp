@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/log.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/csv/class_order.h"
+#include "lockstep/data/texts/row_notices.h"
 #include "lockstep/data/transform_dataset.h"
 
 namespace lockstep {
@@ -139,8 +139,8 @@ std::shared_ptr<const TextDataset> rows_of_known_labels(std::shared_ptr<const Te
     if (unknown_lists.count(rows->get(i).label.value()) == 0) kept.push_back(i);
   }
   if (kept.empty()) throw UsageError("every row has a label that the model does not have", path, "mend the labels");
-  log_info("{}: left out {} of {} rows for a label that the model does not have", path,
-           rows->size() - static_cast<std::int64_t>(kept.size()), rows->size());
+  warn_of_rows("{}: left out {} of {} rows for a label that the model does not have", path,
+               rows->size() - static_cast<std::int64_t>(kept.size()), rows->size());
   return select_rows(std::move(rows), std::move(kept));
 }
 

@@ -1,31 +1,49 @@
 #include "tools/lockstep/train/text_columns.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/printable.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/texts/json_records.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
 
+std::string shown_columns(const ColumnNames& columns) {
+  constexpr std::size_t kMost = 20, kMostBytes = 40;  // a file without a header has a row there
+  std::string text;
+  for (std::size_t i = 0; i < std::min(columns.size(), kMost); ++i) {
+    text += (i == 0 ? "" : ", ") + printable(columns[i], kMostBytes);
+  }
+  return columns.size() > kMost ? fmt::format("{}, … ({} in all)", text, columns.size()) : text;
+}
+
 bool has_column(const ColumnNames& columns, const std::string& name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
 
-ColumnNames columns_of_texts(const std::string& path, const CsvDialect& dialect) {
+ColumnNames columns_of_texts(const std::string& path, const TableForm& form) {
   std::filesystem::path name = path;
   if (name.extension() == ".gz") name = name.stem();
+  if (!form.has_header && name.extension() != ".csv" && name.extension() != ".tsv") {
+    throw UsageError("--no-header, and " + path + " is not a table of fields", "command line",
+                     "leave the flag out, or name a file that ends in .csv or .tsv");
+  }
   if (name.extension() == ".txt") return {"text"};
   if (name.extension() == ".json") return columns_of_json(path);
-  if (name.extension() != ".parquet") return columns_of_file(path, dialect);
+  if (name.extension() != ".parquet") return columns_of_file(path, form);
   ColumnNames columns;
   for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);
   return columns;
+}
+
+void set_form(const TableForm& form, const std::string& path, TextFileOptions& options) {
+  options.dialect = form.dialect;
+  if (!form.has_header) options.column_names = columns_of_texts(path, form);
 }
 
 const std::vector<ColumnNames>& usual_text_columns() {
@@ -43,19 +61,22 @@ const std::vector<ColumnNames>& usual_sentence_columns() {
   return usual;
 }
 
-ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& given, const CsvDialect& dialect,
+ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& given, const TableForm& form,
                                  const std::vector<ColumnNames>& usual) {
   if (!given.empty()) return given;
-  const ColumnNames columns = columns_of_texts(path, dialect);
+  const ColumnNames columns = columns_of_texts(path, form);
   for (const ColumnNames& names : usual) {
     if (std::all_of(names.begin(), names.end(), [&](const auto& name) { return has_column(columns, name); })) {
       return names;
     }
   }
-  throw UsageError(fmt::format("which column holds the text? There are {}", fmt::join(columns, ", ")), path,
+  throw UsageError(fmt::format("which column holds the text? There are {}", shown_columns(columns)), path,
                    columns.size() == 1 && columns[0].find_first_of(";|\t") != std::string::npos
                        ? "if the fields are parted by another character than a comma, give it: --delimiter"
-                       : "give --text-column, or two of a pair");
+                   : form.has_header
+                       ? "give --text-column, or two of a pair; if the file has no header, --no-header and the "
+                         "columns' numbers: --text-column 2"
+                       : "the columns have numbers: give --text-column 2, or two of a pair");
 }
 
 }  // namespace lockstep

@@ -4,18 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/csv_dialect.h"
+#include "lockstep/data/text_file.h"
+#include "tools/lockstep/flags/table_flags.h"
 
 namespace lockstep {
 
 using ColumnNames = std::vector<std::string>;
 
+/// Names for an error: the first of many, and the beginning of long ones.
+std::string shown_columns(const ColumnNames& columns);
+
 /// Whether `name` is one of `columns`.
 bool has_column(const ColumnNames& columns, const std::string& name);
 
-/// The columns of a file that open_text_file reads. @param dialect  of CSV; TSV has tabs
-/// @throws Error  if it cannot be read
-ColumnNames columns_of_texts(const std::string& path, const CsvDialect& dialect);
+/// The columns of a file that open_text_file reads; 1, 2, … of a table without a header.
+/// @throws Error  if it cannot be read; UsageError  if `form` has no header, and the file is not a table
+ColumnNames columns_of_texts(const std::string& path, const TableForm& form);
+/// Lets `options` read the table `path` in its form.
+void set_form(const TableForm& form, const std::string& path, TextFileOptions& options);
 
 /// The names under which files have a text, or a pair of texts.
 const std::vector<ColumnNames>& usual_text_columns();
@@ -24,7 +30,7 @@ const std::vector<ColumnNames>& usual_sentence_columns();
 
 /// The columns that hold the texts of such a file: those that were given, or else the first of `usual` that it has.
 /// @throws UsageError  if none was given and the file has none of the usual ones; Error  if it cannot be read
-ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& given, const CsvDialect& dialect = {},
+ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& given, const TableForm& form = {},
                                  const std::vector<ColumnNames>& usual = usual_text_columns());
 
 }  // namespace lockstep

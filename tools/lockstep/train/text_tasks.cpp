@@ -29,9 +29,10 @@ struct LabelMeaning {
 // The columns that the flags name, or the usual ones. `known` is null for the training file.
 TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path, const LabelMeaning* known) {
   TextFileOptions options;
-  options.dialect = dialect_of(flags);
-  const std::vector<std::string> columns = columns_of_texts(path, options.dialect);
-  options.texts = text_columns_of_file(path, flags.text_columns, options.dialect);
+  const TableForm form = flags.table.form();
+  set_form(form, path, options);
+  const std::vector<std::string> columns = columns_of_texts(path, form);
+  options.texts = text_columns_of_file(path, flags.text_columns, form);
   if (options.texts.size() > 2) {
     throw UsageError(fmt::format("{} text columns, and a text to classify has one or two", options.texts.size()),
                      "--text-column", "name one, or two of a pair");
@@ -50,8 +51,9 @@ TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path,
   if (options.label.empty() && has_each_label) {
     options.label_columns = known->names;
   } else if (options.label.empty()) {
-    throw UsageError(fmt::format("which column holds the label? There are {}", fmt::join(columns, ", ")), path,
-                     "give --label-column");
+    throw UsageError(fmt::format("which column holds the label? There are {}", shown_columns(columns)), path,
+                     known == nullptr ? "give --label-column"
+                                      : "give --label-column; texts without labels are for lockstep predict --file");
   }
   return options;
 }

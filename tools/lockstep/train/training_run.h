@@ -56,6 +56,7 @@ inline void print_notes(const TrainingTask& task, const Trainer& trainer, const 
   for (const std::string& line : {task.notice, task.text_length}) {
     if (!line.empty()) print(line);
   }
+  for (const std::string& line : task.notes) print(line);
 }
 
 inline TrainerOptions trainer_options(const TrainingTask& task, const TrainingArguments& args,

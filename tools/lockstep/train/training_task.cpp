@@ -14,7 +14,9 @@
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/text/unicode/utf8.h"
+#include "lockstep/data/texts/json_records.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
 #include "tools/lockstep/train/built_model.h"
 
@@ -69,10 +71,14 @@ void TaskFlags::add(CLI::App& app, bool trains) {
                         : "tokens of the longest sample; default: as in the training that saved the model")
       ->check(CLI::PositiveNumber);
   if (trains) {
-    app.add_option("--max-train-samples", max_train_samples, "take so many rows of the training file at random; 0: all")
+    app.add_option(
+           "--max-train-samples", max_train_samples,
+           "take so many rows of the training file at random (language modelling: the first so many blocks); 0: all")
         ->check(CLI::NonNegativeNumber);
   }
-  app.add_option("--max-eval-samples", max_eval_samples, "take so many rows of the validation file at random; 0: all")
+  app.add_option(
+         "--max-eval-samples", max_eval_samples,
+         "take so many rows of the validation file at random (language modelling: the first so many blocks); 0: all")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--empty-texts", empty_texts, "rows whose text is empty; skip: leave them out")
       ->check(CLI::IsMember({"refuse", "skip"}))
@@ -80,7 +86,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option("--missing-labels", missing_labels, "rows whose label is empty or null; skip: leave them out")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
-  app.add_option("--delimiter", delimiter, "between the fields of a CSV file of texts; default: a comma");
+  table.add(app);
   app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is not UTF-8")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
@@ -95,6 +101,9 @@ void TaskFlags::add(CLI::App& app, bool trains) {
         ->check(CLI::IsMember({"single_label_classification", "regression", "multi_label_classification"}));
   }
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
+  app.add_option("--keep-linebreaks", keep_linebreaks,
+                 "language modelling of a .txt file: lines keep their ends; default: true, with --mlm false");
+  app.add_flag("--append-eos", append_eos, "language modelling: an end-of-text token behind each line or row");
   app.add_option("--metrics", metrics,
                  "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. For numbers: of mse, "
                  "pearson, spearmanr; for several labels a text: of f1_micro, f1_macro, accuracy; default: all")
@@ -117,7 +126,22 @@ std::string TaskFlags::label_column() const {
                    "name one column");
 }
 
+namespace {
+
+// Flags that the task would pass over.
+void refuse_flags_of_other_tasks(const TaskFlags& flags) {
+  const bool is_language = flags.task == kLanguageModeling;
+  const auto refuse = [&](const char* flag) {
+    throw UsageError(fmt::format("{}, and the task is {}", flag, flags.task), "command line", "leave it out");
+  };
+  if (!is_language && flags.keep_linebreaks) refuse("--keep-linebreaks");
+  if (!is_language && flags.append_eos) refuse("--append-eos");
+}
+
+}  // namespace
+
 TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
+  refuse_flags_of_other_tasks(flags);
   const auto make = flags.task == kTextClassification    ? make_text_classification_task
                     : flags.task == kSentenceEmbedding   ? make_sentence_embedding_task
                     : flags.task == kLanguageModeling    ? make_language_modeling_task
@@ -128,6 +152,8 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
   task.data_arguments["text_column"] = fmt::format("{}", fmt::join(flags.text_columns, ","));
   task.data_arguments["label_column"] = fmt::format("{}", fmt::join(flags.label_columns, ","));
   task.data_arguments["mlm"] = flags.mlm;
+  task.data_arguments["quoting"] = flags.table.quoting;
+  task.data_arguments["no_header"] = flags.table.no_header;
   return task;
 }
 
@@ -182,36 +208,25 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
   task.metrics = classification_metrics(options);
 }
 
-CsvDialect dialect_of(const TaskFlags& flags) {
-  CsvDialect dialect;
-  if (flags.delimiter.empty()) return dialect;
-  if (flags.delimiter == "\\t") {
-    dialect.delimiter = '\t';
-  } else if (flags.delimiter.size() == 1) {
-    dialect.delimiter = flags.delimiter[0];
-  } else {
-    throw UsageError("the delimiter '" + flags.delimiter + "' is not one character", "--delimiter", "give one, or \\t");
-  }
-  return dialect;
-}
-
-std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dialect) {
+std::vector<std::string> columns_of_file(const std::string& path, const TableForm& form) {
   const FileBytes file = FileBytes::open_text(path);
   std::string name = path;
   if (name_ends_with(name, ".gz")) name.resize(name.size() - 3);
   std::vector<std::string> columns;
   if (name_ends_with(name, ".jsonl") || name_ends_with(name, ".ndjson")) {
     const std::string_view line = file.view().substr(0, file.view().find('\n'));
-    const auto object = nlohmann::ordered_json::parse(line, nullptr, false);
-    if (!object.is_object()) throw Error("the first line is not a JSON object", path + ":1", "write one object a line");
+    const auto object = parsed_record(line, path + ":1");
     for (const auto& [key, value] : object.items()) columns.push_back(key);
     return columns;
   }
+  CsvDialect dialect = form.dialect;
   if (name_ends_with(name, ".tsv")) dialect.delimiter = '\t';
   CsvTokenizer records(file.view(), path, dialect);
   std::vector<CsvField> fields;
   if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
   std::string storage;
+  for (std::size_t i = 1; !form.has_header && i <= fields.size(); ++i) columns.push_back(std::to_string(i));
+  if (!form.has_header) return columns;
   for (const CsvField& field : fields) {
     columns.emplace_back(field.value(storage));
     if (columns.back().find('\0') == std::string::npos && text::is_valid_utf8(columns.back())) continue;
@@ -223,6 +238,7 @@ std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dia
 
 Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder) {
   if (!tokenizer_folder.empty()) require_tokenizer_folder(tokenizer_folder);
+  refuse_other_models(model_folder);
   Tokenizer tokenizer = load_tokenizer(tokenizer_folder.empty() ? model_folder : tokenizer_folder);
   if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
   return tokenizer;
@@ -256,9 +272,10 @@ Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& a
 }
 
 std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,
-                                                           std::int64_t longest, bool recomputes_activations) {
+                                                           std::int64_t longest, bool recomputes_activations,
+                                                           std::map<std::string, std::string> files) {
   tokenizer.set_model_max_length(longest);
-  std::map<std::string, std::string> files = tokenizer.files();
+  files.merge(tokenizer.files());
   files["config.json"] = config_json_of(*model);
   auto adapted = adapt(model);
   adapted->set_files(std::move(files));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lockstep/train/metrics.h"
 #include "lockstep/train/trainable_model.h"
 #include "lockstep/train/training_arguments.h"
+#include "tools/lockstep/flags/table_flags.h"
 #include "tools/lockstep/train/text_length.h"
 
 namespace lockstep {
@@ -34,9 +36,11 @@ struct TaskFlags {
   std::string invalid_texts = "refuse";    ///< rows whose text is not UTF-8: refuse or skip
   std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: refuse or skip
   std::string missing_labels = "refuse";   ///< rows without a label: refuse or skip
-  std::string delimiter;                   ///< of CSV files of texts; empty: a comma
+  TableFlags table;                        ///< how tables of texts are written
   bool mlm = false;
-  std::string problem_type;  ///< as in config.json; empty: as the labels say
+  std::optional<bool> keep_linebreaks;  ///< language modelling: lines of plain text keep their ends; default: not mlm
+  bool append_eos = false;              ///< language modelling: an end-of-text token behind each row
+  std::string problem_type;             ///< as in config.json; empty: as the labels say
   std::vector<std::string> metrics;
   std::string average = "macro";
   bool ignore_mismatched_sizes = false;
@@ -60,6 +64,7 @@ struct TrainingTask {
   /// The other inputs that determine the samples, besides the files: TrainerOptions::data_arguments.
   nlohmann::json data_arguments = nlohmann::json::object();
   std::string notice;                   ///< about new weights; empty: no notice
+  std::vector<std::string> notes{};     ///< lines about the samples that the files make, printed before the work begins
   std::string text_length{};            ///< a line about the longest sample; empty if the task is not about texts
   std::vector<std::string> warnings{};  ///< about the data, for the block that a training prints first
 };
@@ -94,11 +99,9 @@ std::shared_ptr<const Dataset> random_samples(std::shared_ptr<const Dataset> dat
 /// Sets the metrics that the flags request on a task; default: accuracy and F1.
 void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task);
 
-/// The columns of a table, from its first record or object. @param dialect  of CSV; TSV has tabs
-/// @throws Error  if it cannot be read
-std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dialect = {});
-/// How CSV files of texts are written, by --delimiter. @throws UsageError  if it is not one character
-CsvDialect dialect_of(const TaskFlags& flags);
+/// The columns of a table, from its first record or object; 1, 2, … without a header. @throws Error  if it cannot be
+/// read
+std::vector<std::string> columns_of_file(const std::string& path, const TableForm& form = {});
 /// The tokenizer of the first folder, or of the model's folder if the first is empty. If it has no padding token, its
 /// end-of-text token is used. @throws UsageError  if the first folder does not exist
 Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder);
@@ -110,8 +113,10 @@ Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& a
                               const std::string& problem_type = "");
 /// The same model for a Trainer. Its saved folders hold config.json and the tokenizer, which declares `longest` as the
 /// length of the longest input, so that whoever reads the folder cuts texts as the training did.
+/// @param files  further files of the folder, such as generation_config.json
 std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,
-                                                           std::int64_t longest, bool recomputes_activations);
+                                                           std::int64_t longest, bool recomputes_activations,
+                                                           std::map<std::string, std::string> files = {});
 /// The longest sample: see text_length_of_training if there is a training file, else text_length_of_saved.
 /// @param positions  of the model
 TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, std::int64_t positions);

@@ -106,16 +106,21 @@ CsvField CsvTokenizer::quoted_field() {
     close = text_.find(dialect_.quote, close);
     if (close == std::string_view::npos) {
       throw Error("a quoted field is never closed", where(open),
-                  "close the quote, or read the file without quotes if they are plain characters in it");
+                  "close the quote; if quotes are plain characters in the file, as in GLUE's, say so: --quoting none "
+                  "(a program: "
+                  "CsvDialect::quote = '\\0')");
     }
     if (close + 1 == text_.size() || text_[close + 1] != dialect_.quote) break;
     doubled = dialect_.quote;
   }
   position_ = close + 1;
   if (position_ < text_.size() && text_[position_] != dialect_.delimiter && !is_line_end(text_[position_])) {
-    throw Error(fmt::format("a quoted field continues after its closing quote with {:?}",
-                            text_.substr(position_, std::min<std::size_t>(8, text_.size() - position_))),
-                where(position_), "double the quotes inside a quoted field");
+    throw Error(
+        fmt::format("a quoted field continues after its closing quote with {:?}",
+                    text_.substr(position_, std::min<std::size_t>(8, text_.size() - position_))),
+        where(position_),
+        "double the quotes inside a quoted field; if quotes are plain characters in the file, as in GLUE's, say so: "
+        "--quoting none (a program: CsvDialect::quote = '\\0')");
   }
   const std::string_view text = text_.substr(open + 1, close - open - 1);
   line_ += count_line_ends(text);

@@ -7,9 +7,39 @@
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/label_columns.h"
+#include "lockstep/data/texts/row_notices.h"
 
 namespace lockstep {
 namespace {
+
+// Rows of a file with tabs whose quoted fields have several lines: there a quote is often a plain character, and such a
+// row is several.
+class JoinedLines {
+ public:
+  explicit JoinedLines(std::string path) : path_(std::move(path)) {}
+
+  void look_at(const std::vector<CsvField>& fields, const CsvTokenizer& tokenizer) {
+    for (const CsvField& field : fields) {
+      if (!field.quoted || field.text.find('\n') == std::string_view::npos) continue;
+      lines_ += std::count(field.text.begin(), field.text.end(), '\n') + 1;
+      if (++rows_ == 1) first_ = tokenizer.where(field);
+    }
+  }
+
+  void warn() const {
+    if (rows_ == 0) return;
+    warn_of_rows(
+        "{}: {} quoted field{} join{} {} lines, the first at {}; if quotes are plain characters in the file, as in "
+        "GLUE's, these are rows of their own: --quoting none (a program: CsvDialect::quote = '\\0')",
+        path_, rows_, rows_ == 1 ? "" : "s", rows_ == 1 ? "s" : "", lines_, first_);
+  }
+
+ private:
+  std::string path_;
+  std::int64_t rows_ = 0;
+  std::int64_t lines_ = 0;
+  std::string first_;
+};
 
 class CsvTexts : public IndexedTexts {
  public:
@@ -42,8 +72,10 @@ class CsvTexts : public IndexedTexts {
   static std::size_t column(const std::string& name, const std::vector<std::string>& names, const std::string& where) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      throw Error(no_such_column(name, names), where,
-                  "name one of them; check the delimiter, and whether the file has a header");
+      throw Error(
+          no_such_column(name, names), where,
+          "name one of them; check the delimiter, and whether the file has a header (without one: --no-header, and the "
+          "columns' numbers, from 1)");
     }
     if (std::find(found + 1, names.end(), name) != names.end()) {
       throw Error(fmt::format("the column \"{}\" comes twice", name), where, "rename one of the two");
@@ -55,12 +87,14 @@ class CsvTexts : public IndexedTexts {
     std::vector<CsvField> fields;
     std::string scratch;
     LabelColumns sets(options.label_columns);
+    JoinedLines joined(path());
     while (tokenizer.next(fields)) {
       if (fields.size() != num_columns_) {
         throw Error(fmt::format("{} fields expected, {} found", num_columns_, fields.size()),
                     tokenizer.where(fields[std::min(fields.size(), num_columns_) - 1]),
                     "mend the line, or check the delimiter, the quote and the columns");
       }
+      if (dialect_.delimiter == '\t') joined.look_at(fields, tokenizer);
       const auto where = [&](std::size_t column) { return [&, column] { return tokenizer.where(fields[column]); }; };
       for (std::size_t i = 0; i < text_columns_.size(); ++i) {
         checks.text(i, fields[text_columns_[i]].value(scratch), where(text_columns_[i]));
@@ -72,6 +106,7 @@ class CsvTexts : public IndexedTexts {
       if (!label_columns_.empty()) checks.label_set(sets.take(), where(label_columns_[0]));
       checks.end_row(tokenizer.record_offset());
     }
+    joined.warn();
   }
 
   std::vector<std::string> do_texts(std::uint64_t offset) const override {

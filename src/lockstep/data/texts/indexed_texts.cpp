@@ -19,6 +19,7 @@ std::string digest_of(const TextFileOptions& options, const std::string& format)
   digest.update_sized(options.label);
   add_names(options.label_columns);
   digest.update_number(options.label_lists ? 1 : 0);
+  digest.update_number(options.keep_line_ends ? 1 : 0);
   digest.update_number(static_cast<std::int64_t>(options.labels.size()));
   for (const auto& [text, label] : options.labels) {
     digest.update_sized(text);

@@ -14,7 +14,8 @@ constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";  // at the beginning of s
 
 class LineTexts : public IndexedTexts {
  public:
-  LineTexts(const std::string& path, const TextFileOptions& options) : IndexedTexts(path, options, "lines") {
+  LineTexts(const std::string& path, const TextFileOptions& options)
+      : IndexedTexts(path, options, "lines"), keeps_ends_(options.keep_line_ends) {
     TextRowChecks checks(options, path);
     std::int64_t line_number = 1;
     const std::size_t first = view().substr(0, kUtf8Mark.size()) == kUtf8Mark ? kUtf8Mark.size() : 0;
@@ -22,7 +23,7 @@ class LineTexts : public IndexedTexts {
       const std::string_view line = line_at(begin);
       checks.text(0, line, [&] { return fmt::format("{}:{}", path, line_number); });
       checks.end_row(begin);
-      begin = std::min(view().find('\n', begin), view().size()) + 1;
+      begin += line.size() + end_at(begin + line.size()).size();
     }
     set_rows(checks);
   }
@@ -30,12 +31,22 @@ class LineTexts : public IndexedTexts {
  private:
   // The line that begins at `begin`, without its end.
   std::string_view line_at(std::size_t begin) const {
-    std::string_view line = view().substr(begin, std::min(view().find('\n', begin), view().size()) - begin);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    return line;
+    const std::string_view line = view().substr(begin, std::min(view().find('\n', begin), view().size()) - begin);
+    return line.substr(0, line.find('\r'));
   }
 
-  std::vector<std::string> do_texts(std::uint64_t offset) const override { return {std::string(line_at(offset))}; }
+  // The end of a line, at `place`; empty at the end of the file.
+  std::string_view end_at(std::size_t place) const {
+    return view().substr(place, view().substr(place, 2) == "\r\n" ? 2 : 1);
+  }
+
+  std::vector<std::string> do_texts(std::uint64_t offset) const override {
+    std::string line(line_at(offset));
+    if (keeps_ends_ && offset + line.size() < view().size()) line += '\n';
+    return {std::move(line)};
+  }
+
+  bool keeps_ends_;
 };
 
 }  // namespace

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/log.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/data/csv/class_order.h"
 #include "lockstep/data/text/unicode/utf8.h"
+#include "lockstep/data/texts/row_notices.h"
 
 namespace lockstep {
 namespace {
@@ -208,8 +208,8 @@ void TextRowChecks::finish() {
                 path_, skipped == 0 ? "give a file with rows" : "check the labels and the columns that were asked for");
   }
   if (skipped > 0) {
-    log_info("{}: left out {} of {} rows: {}", path_, skipped, skipped + static_cast<std::int64_t>(offsets_.size()),
-             reasons);
+    warn_of_rows("{}: left out {} of {} rows: {}", path_, skipped, skipped + static_cast<std::int64_t>(offsets_.size()),
+                 reasons);
   }
   if (options_.has_labels() && learns()) number_learned_labels();
 }

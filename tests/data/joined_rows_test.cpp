@@ -1,0 +1,79 @@
+// Rows that a reader joins, cuts or leaves out are counted in a warning, which everyone sees.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/log.h"
+#include "lockstep/data/text_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+class JoinedRows : public ::testing::Test {
+ protected:
+  // The rows of a file, and what was said about them.
+  std::vector<std::string> read(const std::string& name, const std::string& content, TextFileOptions options) {
+    write_file_atomically(folder_ / name, content);
+    std::ostringstream log;
+    const LogRedirection to(log);
+    const auto rows = open_text_file(folder_ / name, options);
+    said_ = log.str();
+    std::vector<std::string> texts;
+    for (std::int64_t i = 0; i < rows->size(); ++i) texts.push_back(rows->get(i).texts.front());
+    return texts;
+  }
+  using Rows = std::vector<std::string>;
+
+  TemporaryFolder folder_;
+  std::string said_;
+  TextFileOptions text_ = [] {
+    TextFileOptions options;
+    options.texts = {"text"};
+    return options;
+  }();
+};
+
+constexpr const char* kPlainQuotes = "text\tlabel\none\ta\n\"two\tb\nthree\ta\nfour\"\tb\nfive\ta\n";
+
+TEST_F(JoinedRows, OfATableWithTabsAreSaidWithTheirLine) {
+  EXPECT_EQ(read("reviews.tsv", kPlainQuotes, text_), (Rows{"one", "two\tb\nthree\ta\nfour", "five"}));
+  EXPECT_NE(said_.find("1 quoted field joins 3 lines, the first at " + folder_ / "reviews.tsv:3:1"), std::string::npos)
+      << said_;
+  EXPECT_NE(said_.find("--quoting none"), std::string::npos) << said_;
+  text_.dialect.quote = '\0';
+  EXPECT_EQ(read("reviews.tsv", kPlainQuotes, text_), (Rows{"one", "\"two", "three", "four\"", "five"}));
+  EXPECT_EQ(said_, "");
+  // In CSV a field of several lines is usual.
+  text_.dialect.quote = '"';
+  EXPECT_EQ(read("reviews.csv", "text,label\n\"one\ntwo\",a\n", text_), (Rows{"one\ntwo"}));
+  EXPECT_EQ(said_, "");
+}
+
+TEST_F(JoinedRows, ThatAreLeftOutAreCountedAtTheUsualLevel) {
+  text_.empty_texts = RowPolicy::Skip;
+  text_.invalid_texts = RowPolicy::Skip;
+  EXPECT_EQ(read("some.csv", "text\none\n\" \"\n\xff\ntwo\n", text_), (Rows{"one", "two"}));
+  EXPECT_NE(said_.find("left out 2 of 4 rows: 0 for their label, 1 for an empty text, 1 for invalid bytes"),
+            std::string::npos)
+      << said_;
+}
+
+TEST_F(JoinedRows, LinesEndAsInPythonsTextMode) {
+  text_.empty_texts = RowPolicy::Keep;
+  const std::string content = "one\r\n\r\ntwo\rthree\n\nfour";
+  EXPECT_EQ(read("lines.txt", content, text_), (Rows{"one", "", "two", "three", "", "four"}));
+  text_.keep_line_ends = true;
+  EXPECT_EQ(read("lines.txt", content, text_), (Rows{"one\n", "\n", "two\n", "three\n", "\n", "four"}));
+  EXPECT_EQ(read("ended.txt", "one\n", text_), (Rows{"one\n"}));
+}
+
+TEST_F(JoinedRows, TheFirstRecordOfATableWithoutAHeaderIsARow) {
+  text_.texts = {"2"};
+  text_.column_names = {"1", "2"};
+  EXPECT_EQ(read("bare.csv", "a,one\nb,two\n", text_), (Rows{"one", "two"}));
+}
+
+}  // namespace
+}  // namespace lockstep
