@@ -68,6 +68,37 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SyncBatchNormOf,
                          ::testing::Values(NormCase{1, {5}, {}}, NormCase{2, {3, 3}, {}}, NormCase{2, {1, 4}, {5, 2}},
                                            NormCase{3, {2, 0, 3}, {6}}, NormCase{4, {1, 1, 1, 1}, {}}));
 
+// Compares an input of 16 bits with the same numbers in fp64: only the rounding of the output and the gradient remains,
+// also if the mean is far from zero. LibTorch computes so, too.
+TEST(SyncBatchNorm, ComputesInputsOf16BitsInFp32) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    for (const at::ScalarType of_parameters : {type, at::kFloat}) {
+      fuse_ranks("thread", 2, [&](const Group& group) {
+        const double precision = type == at::kHalf ? 0x1p-11 : 0x1p-8;  // of a rounding to nearest, relative
+        SyncBatchNormOptions options(4);
+        options.process_group = group;
+        SyncBatchNorm ours(options);
+        ours->to(of_parameters);
+        const at::Tensor whole = wave({6, 4, 5}, 1).to(type), slope = (wave({6, 4, 5}, 10) - 100).to(type);
+        const at::Tensor exact = whole.to(at::kDouble).requires_grad_(true);
+        const at::Tensor wanted = at::batch_norm(exact, {}, {}, {}, {}, true, 0.1, 1e-5, false);
+        (wanted * slope.to(at::kDouble)).sum().backward();
+        const at::Tensor mine = whole.narrow(0, 3 * group->rank(), 3).clone().requires_grad_(true);
+        const at::Tensor output = ours->forward(mine);
+        EXPECT_EQ(output.scalar_type(), type);
+        (output * slope.narrow(0, 3 * group->rank(), 3)).sum().backward();
+        EXPECT_EQ(mine.grad().scalar_type(), type);
+        const auto far_off = [&](const at::Tensor& got, const at::Tensor& all) {
+          const at::Tensor want = all.detach().narrow(0, 3 * group->rank(), 3);
+          return ((got.detach().to(at::kDouble) - want).abs() / want.abs().clamp_min(0.5)).max().item<double>();
+        };
+        EXPECT_LE(far_off(output, wanted), 1.01 * precision);
+        EXPECT_LE(far_off(mine.grad(), exact.grad()), 6 * precision);  // the normalised input is kept in 16 bits
+      });
+    }
+  }
+}
+
 // Two branches around a normalisation; a rank may use only one of them.
 template <typename Norm>
 struct BranchedNet : torch::nn::Module {

@@ -25,11 +25,18 @@ std::vector<std::int64_t> sample_dims(const at::Tensor& input) {
   return dims;
 }
 
-// [channels], reshaped to broadcast over the input.
+// Types of 16 bits keep 3 digits: a mean far from zero would lose all that distinguishes the samples.
+at::ScalarType computed_type(at::ScalarType type) {
+  return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;
+}
+
+at::Tensor to_compute(const at::Tensor& values) { return values.to(computed_type(values.scalar_type())); }
+
+// [channels], reshaped to broadcast over the input, in the type in which it is computed.
 at::Tensor per_channel(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(input.dim()), 1);
   sizes[1] = values.numel();
-  return values.to(input.scalar_type()).view(sizes);
+  return values.to(computed_type(input.scalar_type())).view(sizes);
 }
 
 struct BatchMoments {
@@ -49,7 +56,8 @@ BatchMoments moments_of_all(const at::Tensor& input, Communicator& group) {
     const auto dims = sample_dims(input);
     const at::Tensor mean = input.mean(dims, false, at::kDouble);
     own.narrow(0, 0, channels).copy_(mean);
-    own.narrow(0, channels, channels).copy_((input - per_channel(mean, input)).square().sum(dims, false, at::kDouble));
+    const at::Tensor centred = to_compute(input) - per_channel(mean, input);
+    own.narrow(0, channels, channels).copy_(centred.square().sum(dims, false, at::kDouble));
   }
   at::Tensor all = at::empty({group.world_size() * own.numel()}, numbers);
   group.all_gather(all, own);
@@ -68,23 +76,24 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
                             const at::Tensor& inverse_deviation, double count, Communicator* group) {
-    const at::Tensor normal = (input - per_channel(mean, input)) * per_channel(inverse_deviation, input);
-    context->save_for_backward({normal, weight, inverse_deviation});
+    const at::Tensor normal = (to_compute(input) - per_channel(mean, input)) * per_channel(inverse_deviation, input);
+    context->save_for_backward({normal.to(input.scalar_type()), weight, inverse_deviation});
     context->saved_data["count"] = count;
     context->saved_data["counts"] = without_samples == 0;
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);  // lives as long as the ranks' group
     at::Tensor output = normal;
     if (weight.defined()) output = output * per_channel(weight, input) + per_channel(bias, input);
-    return output;
+    return output.to(input.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &normal = saved[0], &weight = saved[1], &inverse_deviation = saved[2];
+    const at::ScalarType type = saved[0].scalar_type();  // of the input
+    const at::Tensor normal = to_compute(saved[0]), &weight = saved[1], &inverse_deviation = saved[2];
     const double count = context->saved_data["count"].toDouble();
     auto* group = reinterpret_cast<Communicator*>(context->saved_data["group"].toInt());
-    const at::Tensor& gradient = gradients[0];
+    const at::Tensor gradient = to_compute(gradients[0]);
     const auto dims = sample_dims(normal);
     const std::int64_t channels = normal.size(1);
     const bool counts = context->saved_data["counts"].toBool();
@@ -103,7 +112,7 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
     const auto as_parameter = [&](const at::Tensor& sum) {
       return weight.defined() ? sum.to(weight.scalar_type()) : at::Tensor();
     };
-    return {of_input, as_parameter(own_weight), as_parameter(own_bias), {}, {}, {}, {}};
+    return {of_input.to(type), as_parameter(own_weight), as_parameter(own_bias), {}, {}, {}, {}};
   }
 };
 
@@ -157,8 +166,12 @@ void SyncBatchNormImpl::track(const at::Tensor& mean, const at::Tensor& variance
   const at::NoGradGuard no_grad;
   num_batches_tracked.add_(1);
   const double share = batch_share();
-  running_mean.lerp_(mean.to(running_mean.scalar_type()), share);
-  running_var.lerp_((variance * (count / (count - 1))).to(running_var.scalar_type()), share);
+  const auto follow = [share](at::Tensor& average, const at::Tensor& value) {
+    const at::Tensor computed = to_compute(average);  // the average itself, unless it has 16 bits
+    average.copy_(computed.lerp_(value.to(computed.scalar_type()), share));
+  };
+  follow(running_mean, mean);
+  follow(running_var, variance * (count / (count - 1)));
 }
 
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
