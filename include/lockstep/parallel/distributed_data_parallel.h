@@ -83,15 +83,14 @@ class DistributedDataParallelBase {
   /// the weights. Collective.
   ///
   /// After a step the weights are those of an unfused step. These things differ: `grad` holds this rank's gradients
-  /// instead of the average, which only the step computes; every step averages, even after backwards in no_sync; and if
-  /// weights are shared, all ranks see what one rank writes to them. When DistributedDataParallel or the optimizer is
-  /// destroyed, every rank gets weights of its own again.
+  /// instead of the average, which only the step computes; and every step averages, even after backwards in no_sync.
+  /// When DistributedDataParallel or the optimizer is destroyed, every rank gets weights of its own again.
   ///
   /// A program may write weights by hand before backward, after the step, and after `zero_grad()`, the same values on
-  /// every rank. The next step checks this if each rank has memory of its own (see own_weights). If every rank loads
-  /// the same file by torch::load, the next step uses the loaded weights. Writes between backward and step, for example
-  /// by another optimizer, end in an Error that says what to write instead. So does LibTorch's own clipping, which
-  /// would take this rank's gradients for the average.
+  /// every rank, which the next step checks (see own_weights for writes by address). If every rank loads the same file
+  /// by torch::load, the next step uses the loaded weights. Writes between backward and step, for example by another
+  /// optimizer, end in an Error that says what to write instead. So does LibTorch's own clipping, which would take this
+  /// rank's gradients for the average.
   ///
   /// @throws Error  if an optimizer is fused already, or if this one has none of the module's parameters
   FuseMode fuse(FlatOptimizer& optimizer, FuseOptions options = {});
@@ -113,10 +112,10 @@ class DistributedDataParallelBase {
   /// of its state, so its `step` throws an Error. It needs memory for the weights, and none for the whole state.
   /// Collective.
   void unfuse_weights();
-  /// Gives this rank weights of its own, if ranks share them. Call it before writing weights by hand: each rank may
-  /// then write as without fuse, `weight.mul_(0.9)` or an average that is swapped in and back. The next step compares
-  /// the ranks' weights, bit for bit, and lets the ranks share them again. Needs memory for the weights until then. Not
-  /// collective. Does nothing if ranks share no weights.
+  /// Gives this rank weights of its own, if ranks share them. Operations of LibTorch that write a weight do so by
+  /// themselves, for that weight; call it before writing by address (`data_ptr`), or by hand in a training that
+  /// survives lost ranks. The next step compares the ranks' weights, bit for bit, and lets the ranks share them again.
+  /// Needs memory for the weights until then. Not collective. Does nothing if ranks share no weights.
   /// @throws Error  between backward and step
   void own_weights();
   /// With FuseOptions::stage 3: gathers all weights, so that this rank can read them outside of forward and backward
@@ -151,8 +150,8 @@ class DistributedDataParallelBase {
   /// All of the module's parameters by name, for `load_named_state`.
   const NamedParameters& named_parameters() const { return names_; }
 
-  /// Synchronises every backward through the module, even without a forward through this object, so that the module can
-  /// be called directly. Its buffers become rank 0's when backward ends. Not for models that run a backward inside
+  /// For programs that call the module itself: its buffers become rank 0's at the end of every synchronised backward,
+  /// and new memory for parameters is followed in backward, too. Not for models that run a backward inside
   /// another (activation checkpointing).
   void follow_backward();
 
@@ -202,6 +201,8 @@ class DistributedDataParallelBase {
   void before_forward();
   void after_forward() noexcept;
   void watch_output(const at::Tensor& output);
+  /// The program reaches for the module itself.
+  void note_access();
 
  private:
   void synchronise_deferred();
@@ -255,7 +256,8 @@ class DistributedDataParallel : public DistributedDataParallelBase,
   static_assert(detail::require_wrappable<ModuleType>());
 
  public:
-  using ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType>::buffers;
+  using Members = ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType>;
+  using Members::buffers;
 
   /// Collective.
   /// @throws Error  if there is no group, no parameter requires a gradient, or a parameter is on another device than
@@ -278,6 +280,14 @@ class DistributedDataParallel : public DistributedDataParallelBase,
   template <typename... Args>
   auto operator()(Args&&... args) {
     return forward(std::forward<Args>(args)...);
+  }
+
+  /// The module itself. A forward through it, `ddp->forward(x)` or another member, is followed by a synchronised
+  /// backward, too; then buffers become rank 0's at the end of that backward. With weights in shards (stage 3), and in
+  /// `no_sync` and `join`, call this object.
+  auto* operator->() {
+    note_access();
+    return Members::operator->();
   }
 
   ModuleType& module() { return module_; }

@@ -60,7 +60,15 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     });
   }
   watch_ = std::make_unique<ParameterWatch>(tensors_, ignored);
-  if (options_.virtual_shards == 0) return;
+  if (options_.virtual_shards == 0) {
+    // At the end, not at the beginning: batch normalisation keeps its averages for backward, and they must not change
+    // before.
+    reducer_->watch_plain_calls([this] { check_parameters(); },
+                                [this] {
+                                  if (tensors_.is_training()) synchronise_buffers(0);
+                                });
+    return;
+  }
   synchronise_ = false;
   shards_ = std::make_unique<VirtualShards>(options_.virtual_shards, *reducer_, *communicator_,
                                             has_buffers_ ? tensors_.buffers : nullptr);
@@ -147,12 +155,11 @@ void DistributedDataParallelBase::run_shards(std::uint64_t update,
 
 void DistributedDataParallelBase::follow_backward() {
   if (shards_) refuse_with_shards(*communicator_, "follow_backward", "which knows no shards");
-  // At the end, not at the beginning: batch normalisation keeps its averages for backward, and they must not change
-  // before.
-  reducer_->follow_backward([this] { check_parameters(); },
-                            [this] {
-                              if (tensors_.is_training()) synchronise_buffers(0);
-                            });
+  reducer_->follow_backward();
+}
+
+void DistributedDataParallelBase::note_access() {
+  if (!shards_ && at::GradMode::is_enabled()) reducer_->note_access();
 }
 
 void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<CommunicationHook> hook) {

@@ -7,10 +7,20 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+
+#include "lockstep/tensor/before_accumulation.h"
 
 namespace lockstep {
 namespace {
+
+using torch::autograd::FunctionPreHook;
+
+const BeforeAccumulation* as_call(const std::unique_ptr<FunctionPreHook>& hook) {
+  return dynamic_cast<const BeforeAccumulation*>(hook.get());
+}
 
 bool is_plain_backward() {
   const auto* restriction = torch::autograd::get_current_graph_task_exec_info();
@@ -20,7 +30,16 @@ bool is_plain_backward() {
 bool has_hooks(const at::Tensor& parameter) {
   if (!torch::autograd::impl::hooks(parameter).empty()) return true;
   const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(parameter);
-  return accumulator && !accumulator->pre_hooks().empty();
+  if (!accumulator) return false;
+  const auto& hooks = accumulator->pre_hooks();
+  return !std::all_of(hooks.begin(), hooks.end(), [](const auto& hook) { return as_call(hook) != nullptr; });
+}
+
+// What autograd does only when it adds the gradient itself. It may put another tensor into `grad`.
+void call_before_accumulation(const at::Tensor& parameter) {
+  const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(parameter);
+  if (!accumulator) return;
+  for (const auto& hook : accumulator->pre_hooks()) as_call(hook)->call();
 }
 
 // LibTorch adds tensors of two types at a third of the speed at which it casts one of them and adds, and the cast
@@ -43,6 +62,7 @@ bool can_add_bfloat16(const at::Tensor& sum, const at::Tensor& addend) {
 
 at::Tensor gradient_in_place(const at::Tensor& parameter) {
   if (!is_plain_backward() || !parameter.is_leaf() || has_hooks(parameter)) return {};
+  call_before_accumulation(parameter);
   const at::Tensor& gradient = parameter.grad();
   const bool fits = gradient.defined() && gradient.layout() == at::kStrided && gradient.is_contiguous() &&
                     !gradient.requires_grad() && gradient.scalar_type() == parameter.scalar_type() &&

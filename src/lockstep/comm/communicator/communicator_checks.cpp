@@ -12,6 +12,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/communicator/communicator_state.h"
 #include "lockstep/comm/communicator/computed_dtype.h"
+#include "lockstep/comm/communicator/reduced_elements.h"
 
 namespace lockstep {
 namespace {
@@ -129,6 +130,7 @@ Fingerprint Communicator::check(const Request& request) {
     throw Error(fmt::format("{}: the average of {} is not defined", what, tensor.toString()), where(nullptr),
                 "use ReduceOp::Sum and divide, or a floating-point tensor");
   }
+  if (is_reduction(request.kind) || request.kind == OperationKind::AllGather) note_reduced_elements(fingerprint.count);
   if (!is_point_to_point(request.kind)) {
     fingerprint.sequence = state_->next_collective.fetch_add(1, std::memory_order_relaxed);
     return fingerprint;

@@ -3,7 +3,10 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
+#include <algorithm>
 #include <memory>
+
+#include "lockstep/tensor/before_accumulation.h"
 
 namespace lockstep {
 
@@ -20,6 +23,11 @@ bool AccumulatorHook::is_current() const {
   return !node_ && !parameter_.requires_grad();
 }
 
+bool AccumulatorHook::has_bare_node() const {
+  const auto now = torch::autograd::impl::try_get_grad_accumulator(parameter_);
+  return now && now->post_hooks().empty();
+}
+
 void AccumulatorHook::follow() {
   using torch::autograd::variable_list;
   take_off();
@@ -31,9 +39,32 @@ void AccumulatorHook::follow() {
         call();
         return outputs;
       }));
+  put_before();
+}
+
+void AccumulatorHook::call_before(std::function<void()> call) {
+  take_off_before();
+  before_ = std::move(call);
+  put_before();
+}
+
+void AccumulatorHook::put_before() {
+  if (!node_ || !before_) return;
+  auto hook = std::make_unique<BeforeAccumulation>(before_);
+  before_hook_ = hook.get();
+  node_->add_pre_hook(std::move(hook));
+}
+
+void AccumulatorHook::take_off_before() {
+  if (!node_ || before_hook_ == nullptr) return;
+  auto& hooks = node_->pre_hooks();
+  const auto is_mine = [this](const auto& hook) { return hook.get() == before_hook_; };
+  hooks.erase(std::remove_if(hooks.begin(), hooks.end(), is_mine), hooks.end());
+  before_hook_ = nullptr;
 }
 
 void AccumulatorHook::take_off() {
+  take_off_before();
   if (node_) node_->del_post_hook(key_);
   node_.reset();
 }

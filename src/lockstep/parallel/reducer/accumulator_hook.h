@@ -7,6 +7,10 @@
 #include <functional>
 #include <utility>
 
+namespace torch::autograd {
+struct FunctionPreHook;
+}
+
 namespace lockstep {
 
 /// Calls a function after the accumulation of one parameter's gradient, that is, whenever backward has added to its
@@ -27,20 +31,27 @@ class AccumulatorHook {
 
   /// Whether the hook is on the node of the parameter's next backward. Costs a comparison of two pointers.
   bool is_current() const;
+  /// Whether nobody has a hook on the node of the parameter's next backward.
+  bool has_bare_node() const;
   /// Puts the hook on the present node of the parameter. A frozen parameter that never had a gradient has no node: it
   /// is current until it is unfrozen.
   void follow();
+  /// From now on, `call` is made before backward adds to the gradient, too; empty: not any more.
+  void call_before(std::function<void()> call);
 
  private:
   // A shared_ptr or an intrusive_ptr to the node, depending on LibTorch's version.
   using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
+  void put_before();
+  void take_off_before();
   void take_off();
 
   at::Tensor parameter_;
-  std::function<void()> call_;
+  std::function<void()> call_, before_;
   Node node_;  // kept alive: the tensor has only a weak reference
   std::uintptr_t key_ = 0;
+  const torch::autograd::FunctionPreHook* before_hook_ = nullptr;  // the node's
 };
 
 }  // namespace lockstep

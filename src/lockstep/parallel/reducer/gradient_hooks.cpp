@@ -60,6 +60,12 @@ void GradientHooks::set_tripwires(const Call& reached, bool everywhere) {
   }
 }
 
+void GradientHooks::call_before(const Call& reached) {
+  for (std::size_t i = 0; i < hooks_.size(); ++i) {
+    hooks_[i]->call_before(reached ? std::function<void()>([reached, i] { reached(i); }) : nullptr);
+  }
+}
+
 void GradientHooks::at_end_if_changed(std::size_t index, const std::function<void()>& call) const {
   const at::Tensor& parameter = parameters_[index];
   torch::autograd::Engine::get_default_engine().queue_callback([parameter, before = GradientState(parameter), call] {

@@ -31,6 +31,8 @@ class GradientHooks {
   void install(const Call& arrived);
   /// Whether the next backward calls. Not if the parameter got other memory.
   bool is_current(std::size_t index) const { return hooks_[index]->is_current(); }
+  /// Whether nobody, no other wrapper either, is called by the next backward.
+  bool is_bare(std::size_t index) const { return hooks_[index]->has_bare_node(); }
   /// Makes all parameters current. @return  number of parameters that were not
   std::size_t follow();
 
@@ -38,6 +40,9 @@ class GradientHooks {
   /// not call `arrived`. From now on, backward calls `reached` before it adds to the gradients of some parameters, at
   /// least one of them if there are any. @param everywhere  of all parameters
   void set_tripwires(const Call& reached, bool everywhere);
+  /// From now on, every backward calls `reached` before it adds to the gradient of a parameter that is current, whether
+  /// autograd adds it or a function does so in place. Empty: not any more.
+  void call_before(const Call& reached);
   /// Calls `call` at the end of the backward that runs now, if it has changed the gradient of the parameter by then.
   void at_end_if_changed(std::size_t index, const std::function<void()>& call) const;
 

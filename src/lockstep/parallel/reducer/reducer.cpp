@@ -38,12 +38,23 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
       progress_(buckets_.size()),
-      module_(options.module) {}
+      module_(options.module) {
+  if (communicator_->world_size() == 1 || options.counts_updates) return;
+  std::vector<NamedTensor> trained = parameters.dense;
+  trained.insert(trained.end(), parameters.sparse.begin(), parameters.sparse.end());
+  captured_.emplace(std::move(trained));
+}
+
+Reducer::~Reducer() {
+  if (!captured_ || communicator_->rank() != 0) return;
+  if (const auto text = captured_->report_of_end()) log_warning("DistributedDataParallel: {}", *text);
+}
 
 std::shared_ptr<Reducer> Reducer::make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
                                        ReducerOptions options) {
   std::shared_ptr<Reducer> reducer(new Reducer(parameters, std::move(communicator), options));
   reducer->install_hooks();
+  if (!options.counts_updates) reducer->set_tripwires();
   return reducer;
 }
 
@@ -73,7 +84,8 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
     progress_[index].is_left = true;
     for (const std::size_t i : buckets_[index].parameters) replica_watch_.set_left_out(i, true);
   }
-  set_tripwires();
+  watch_accumulations();
+  if (follows_) set_tripwires();
 }
 
 void Reducer::take_back(bool moves) {
@@ -82,6 +94,7 @@ void Reducer::take_back(bool moves) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) replica_watch_.set_left_out(i, false);
   num_left_ = 0;
   later_ = nullptr;
+  hooks_.call_before(nullptr);
   if (moves) buckets_.use_own_dtype();
 }
 
@@ -105,9 +118,26 @@ void Reducer::prepare(bool synchronise, bool trains) {
   if (synchronise && std::exchange(backward_, Backward::None) == Backward::Awaited) {
     log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
   }
-  if (synchronise) statistics_ = StepStatistics();  // no values of an older step, in case no gradient arrives
+  if (synchronise) {
+    statistics_ = StepStatistics();  // no values of an older step, in case no gradient arrives
+    was_announced_ = true;
+  }
+  report_captured_gradients();
   follow_parameters();
   trace_->begin_forward();
+}
+
+void Reducer::note_access() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (in_backward() && !engine_task_.expired()) return;
+  report_captured_gradients();
+  follow_parameters();
+}
+
+void Reducer::report_captured_gradients() {
+  if (!captured_) return;
+  const auto text = captured_->take_report();
+  if (text && communicator_->rank() == 0) log_warning("DistributedDataParallel: {}", *text);
 }
 
 // After an exception in backward: harmless, unless the other ranks wait for the remaining gradients.
@@ -131,6 +161,7 @@ void Reducer::follow_parameters() {
 
 void Reducer::note_gradient(std::size_t index) {
   begin_for_later();
+  if (captured_) captured_->gradient_arrived();
   const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
   if (synchronise_) reach_parameters();
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);

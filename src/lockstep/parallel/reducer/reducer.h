@@ -18,6 +18,7 @@
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/backward_flags.h"
 #include "lockstep/parallel/reducer/backward_trace.h"
+#include "lockstep/parallel/reducer/captured_gradients.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/gradient_hooks.h"
 #include "lockstep/parallel/reducer/join_period.h"
@@ -65,7 +66,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
                                        ReducerOptions options);
   /// Removes the hooks from the parameters. The gradients stay. From then on, a backward through a watched output is an
   /// Error.
-  ~Reducer() = default;
+  ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
@@ -76,12 +77,16 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// Call it on the outputs of forward: the end of the backward that starts there is the end of the step.
   void watch_output(const at::Tensor& output);
 
-  /// From now on, every backward that reaches the parameters is synchronised, with or without `prepare`.
-  /// @param at_begin  called on every rank at the beginning of each backward; may throw
-  /// @param at_end    called on every rank at the end of each backward
-  void follow_backward(std::function<void()> at_begin, std::function<void()> at_end);
-
-  bool follows_backward() const { return at_begin_ != nullptr; }
+  /// A synchronised backward that no `prepare` and no watched output has announced belongs to a forward past the
+  /// wrapper: of the module itself, or of one of its members.
+  /// @param at_begin  called on every rank at the beginning of each such backward; may throw
+  /// @param at_end    called on every rank at the end of each
+  void watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end);
+  /// From now on, both are called in each synchronised backward: forwards past the wrapper are the rule.
+  void follow_backward();
+  bool follows_backward() const { return follows_; }
+  /// The program reaches for the module itself, and may call its forward.
+  void note_access();
 
   /// @throws Error  if a hook is registered already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
@@ -156,12 +161,15 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
           const ReducerOptions& options);
   void install_hooks();
   void follow_parameters();
+  void report_captured_gradients();
   void on_gradient(std::size_t index);
   void on_sparse_gradient();
   void on_tripwire(const GradientHooks& hooks, std::size_t index);
   void set_tripwires();
   void check_same_module();
   void check_left_out();
+  void watch_accumulations();
+  bool is_plain_call() const { return at_begin_ && (follows_ || !was_announced_); }
   void watch_for_later(const at::Tensor& output);
   void begin_for_later();
   bool in_backward() const { return backward_ >= Backward::Begun; }
@@ -212,6 +220,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   LaterReduction* later_ = nullptr;
   std::size_t num_left_ = 0;  // buckets
   std::function<void()> at_begin_, at_end_;
+  bool follows_ = false;
   std::function<void(std::size_t)> arrived_;  // empty without virtual shards
 
   std::mutex mutex_;  // guards what follows
@@ -222,8 +231,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // In a join, by parameter: the version counter of its average, and averages that a backward has put aside.
   std::vector<std::optional<std::int64_t>> averages_;
   std::vector<at::Tensor> put_aside_;
-  std::vector<bool> fired_;               // by parameter: this backward has added to its gradient
-  std::vector<BucketProgress> progress_;  // by bucket
+  std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with virtual shards
+  bool was_announced_ = false;                 // the next synchronised backward, or the present one, by a forward
+  std::vector<bool> fired_;                    // by parameter: this backward has added to its gradient
+  std::vector<BucketProgress> progress_;       // by bucket
   std::size_t next_launch_ = 0;
   bool synchronise_ = true;
   bool trains_ = true;

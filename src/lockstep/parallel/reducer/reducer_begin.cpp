@@ -31,7 +31,10 @@ void Reducer::watch_output(const at::Tensor& output) {
     const std::lock_guard<std::mutex> lock(self->mutex_);
     self->begin_for_later();
     if (self->in_backward() && self->engine_task_.expired()) self->drop_backward();
-    if (self->synchronise_ && !self->in_backward()) self->begin_backward();
+    if (!self->synchronise_) return;
+    self->was_announced_ = true;
+    if (self->captured_) self->captured_->look_at_backward();
+    if (!self->in_backward()) self->begin_backward();
   });
 }
 
@@ -60,19 +63,34 @@ void Reducer::begin_for_later() {
   torch::autograd::Engine::get_default_engine().queue_callback([task] {});
 }
 
-void Reducer::follow_backward(std::function<void()> at_begin, std::function<void()> at_end) {
+void Reducer::watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end) {
   at_begin_ = std::move(at_begin);
   at_end_ = std::move(at_end);
+}
+
+void Reducer::follow_backward() {
+  follows_ = true;
   set_tripwires();
 }
 
 void Reducer::set_tripwires() {
-  if (!at_begin_) return;
   GradientHooks& hooks = hooks_.size() > 0 ? hooks_ : sparse_hooks_;
   const auto call = [weak = weak_from_this(), &hooks](std::size_t index) {
     if (const auto self = weak.lock()) self->on_tripwire(hooks, index);
   };
-  hooks.set_tripwires(call, later_ != nullptr && later_->wants_every_backward());
+  hooks.set_tripwires(call, follows_ && later_ != nullptr && later_->wants_every_backward());
+}
+
+// A backward may reach parameters without an output of the wrapper: that of a gradient penalty, whose outputs are
+// gradients.
+void Reducer::watch_accumulations() {
+  if (!later_->wants_every_backward()) return;
+  hooks_.call_before([weak = weak_from_this()](std::size_t) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->begin_for_later();
+  });
 }
 
 // @param hooks  of the parameter
@@ -80,7 +98,8 @@ void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
   begin_for_later();
   if (hooks.is_current(index)) return;
-  at_begin_();
+  if (!follows_ && !hooks.is_bare(index)) return;  // another wrapper of the module has had the forward
+  if (at_begin_) at_begin_();
   follow_parameters();
   // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
   // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
@@ -102,6 +121,7 @@ void Reducer::on_gradient(std::size_t index) {
 
 void Reducer::on_sparse_gradient() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (captured_) captured_->gradient_arrived();
   if (synchronise_) reach_parameters();  // the end of the backward combines the gradients
 }
 
@@ -114,7 +134,8 @@ void Reducer::reach_parameters() {
 }
 
 void Reducer::begin_backward() {
-  if (at_begin_) {
+  if (is_plain_call()) {
+    report_captured_gradients();
     at_begin_();
     follow_parameters();
   }

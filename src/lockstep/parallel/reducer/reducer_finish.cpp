@@ -39,7 +39,8 @@ void Reducer::finish_backward() {
   });
   backward_ = Backward::None;
   ran_ = true;
-  if (at_end_) at_end_();
+  if (is_plain_call() && !(join_.is_on() && !follows_)) at_end_();
+  was_announced_ = false;
   trace_->end_backward();
 }
 
