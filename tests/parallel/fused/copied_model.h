@@ -39,7 +39,7 @@ struct CopiedModel {
     for (at::Tensor& parameter : net->parameters()) change(parameter);
   }
   void barrier() const { group->barrier(); }
-  /// One rank writes what ranks share; otherwise each writes its own.
+  /// One rank writes by address what ranks share; otherwise each writes its own.
   bool is_writer() const { return group->rank() == 0 || ddp.fuse_mode() != FuseMode::SharedWeights; }
 
   Group group;

@@ -2,6 +2,8 @@
 // unfusing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
@@ -46,7 +48,7 @@ TEST_P(FuseEngine, KeepsOneCopyOfTheWeightsAndAShareOfTheState) {
     const bool shared = mode == FuseMode::SharedWeights;
     EXPECT_EQ(shared, std::string(group->engine()) != "gloo");
     group->barrier();
-    if (group->rank() == 0) model->weight.detach().fill_(42);
+    if (group->rank() == 0) std::fill_n(model->weight.data_ptr<float>(), model->weight.numel(), 42.0F);
     group->barrier();
     EXPECT_EQ(model->weight.eq(42).all().item<bool>(), shared || group->rank() == 0);
   });

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,12 +18,11 @@
 #include "lockstep/base/zero_pages.h"
 #include "lockstep/parallel/deferred.h"
 #include "lockstep/parallel/deferred/deferred_parameters.h"
+#include "lockstep/parallel/fused/weights/watched_key.h"
 
 namespace lockstep::detail {
 namespace {
 
-// LibTorch has it above all other keys of tensors and gives it no meaning of its own.
-constexpr c10::DispatchKey kDeferringKey = c10::DispatchKey::DeferredInit;
 constexpr std::size_t kLeastDeferredBytes = 64 << 10;
 
 using Operands = c10::ArrayRef<c10::IValue>;
@@ -128,21 +126,27 @@ DeferredWrite write_of(const c10::OperatorHandle& operation, Operands operands) 
 
 class Deferring::Recorder {
  public:
-  Recorder() : include_(kDeferringKey) { of_thread_ = this; }
-  ~Recorder() { of_thread_ = nullptr; }
+  // All operations of this thread are calls of the fallback meanwhile.
+  Recorder() : include_(kWatchedKey) {
+    of_thread_ = this;
+    set_call_below(&before_operation);
+  }
+  ~Recorder() {
+    set_call_below(nullptr);
+    of_thread_ = nullptr;
+  }
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   static bool is_there() { return of_thread_ != nullptr; }
   static void before_operation(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
                                torch::jit::Stack* stack) {
-    const c10::impl::ExcludeDispatchKeyGuard once(kDeferringKey);
-    if (of_thread_ == nullptr) return call(operation, keys, stack);  // a thread that works for the one that builds
+    const c10::impl::ExcludeDispatchKeyGuard once(kWatchedKey);
     of_thread_->run(operation, keys, stack);
   }
 
   void finish() {
-    const c10::impl::ExcludeDispatchKeyGuard once(kDeferringKey);
+    const c10::impl::ExcludeDispatchKeyGuard once(kWatchedKey);
     for (auto& [storage, weight] : std::exchange(weights_, {})) hide(weight);
   }
 
@@ -163,7 +167,7 @@ class Deferring::Recorder {
   };
 
   static void call(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-    operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kDeferringKey), stack);
+    operation.redispatchBoxed(keys, stack);
   }
 
   void run(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -249,13 +253,7 @@ class Deferring::Recorder {
 thread_local Deferring::Recorder* Deferring::Recorder::of_thread_ = nullptr;
 
 Deferring::Deferring() {
-  // As the library of watched tensors: not by TORCH_LIBRARY_IMPL, and never destroyed.
-  static torch::Library& library = *[] {
-    auto* const fallback = new torch::Library(torch::Library::IMPL, "_", kDeferringKey, __FILE__, __LINE__);
-    fallback->fallback(torch::CppFunction::makeFromBoxedFunction<&Recorder::before_operation>());
-    return fallback;
-  }();
-  (void)library;
+  watch_operations();
   if (Recorder::is_there()) {
     throw Error("deferred() within deferred()", "deferred", "call it once, around the whole model");
   }

@@ -13,7 +13,8 @@ FusedWatch::FusedWatch(std::vector<at::Tensor> parameters, const StandIns& stand
       weights_(parameters_.size()),
       gradients_(parameters_.size()),
       writes_(parameters_.size(), WeightWrite::None),
-      kept_faults_(parameters_.size(), FusedFault::None) {
+      kept_faults_(parameters_.size(), FusedFault::None),
+      has_own_memory_(parameters_.size(), false) {
   take_weights();
 }
 
@@ -113,6 +114,7 @@ void FusedWatch::take_weights() {
     }
   }
   std::fill(writes_.begin(), writes_.end(), WeightWrite::None);
+  has_own_memory_.assign(parameters_.size(), false);
 }
 
 void FusedWatch::take_gradients() {
@@ -125,7 +127,9 @@ FusedFault FusedWatch::weight_fault(std::size_t index) const {
   const at::Tensor& parameter = parameters_[index];
   const WeightSample& sample = weights_[index];
   if (is_watched(parameter)) return FusedFault::None;  // one that is written gets other memory
-  if (!sample.is_in_place(parameter)) return FusedFault::WeightMoved;
+  if (!sample.is_in_place(parameter)) {
+    return has_own_memory_[index] ? FusedFault::WeightWritten : FusedFault::WeightMoved;
+  }
   if (sample.has_new_version(parameter)) return FusedFault::WeightWritten;
   return sample.has_new_elements(parameter) ? FusedFault::WeightChanged : FusedFault::None;
 }

@@ -77,6 +77,9 @@ class FusedWatch {
   bool is_as_updated(std::size_t index) const;
   /// Accepts the present weights, whatever was written.
   void take_weights();
+  /// Parameter `index` has got memory of this rank, because the program is about to write to it.
+  void note_own_memory(std::size_t index) { has_own_memory_[index] = true; }
+  bool has_own_memory(std::size_t index) const { return has_own_memory_[index]; }
 
   /// What has happened to parameter `index` since then.
   FusedFault fault(std::size_t index) const;
@@ -94,6 +97,7 @@ class FusedWatch {
   std::vector<GradientSample> gradients_;
   std::vector<WeightWrite> writes_;
   std::vector<FusedFault> kept_faults_;
+  std::vector<bool> has_own_memory_;
   std::uint64_t turn_ = 0;
   bool is_waiting_ = false;
   bool has_updated_ = false;  // since the last drop of gradients whose weights had been written

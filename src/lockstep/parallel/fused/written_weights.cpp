@@ -1,5 +1,6 @@
 #include "lockstep/parallel/fused/written_weights.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -13,7 +14,9 @@
 namespace lockstep {
 namespace {
 
-constexpr std::uint8_t kMoved = 255;  // moved to other memory; other values are a WeightWrite
+// Other values are a WeightWrite.
+constexpr std::uint8_t kMoved = 255;  // to other memory, by the program
+constexpr std::uint8_t kOwned = 254;  // written in memory of this rank
 
 }  // namespace
 
@@ -27,7 +30,20 @@ WrittenWeights::WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gr
       watch_(watch),
       copies_(copies),
       shards_(shards),
-      communicator_(communicator) {}
+      communicator_(communicator) {
+  if (!plan.shares_weights() || plan.outlives_group || communicator.world_size() == 1) return;
+  writes_.emplace(static_cast<WriteWatcher&>(*this));
+  for (const FusedBucket& bucket : buckets) {
+    for (const std::size_t i : bucket.parameters) writes_->watch(gradients.parameter(i), i);
+  }
+}
+
+void WrittenWeights::before_write(std::size_t index) {
+  const at::NoGradGuard no_grad;
+  at::Tensor parameter = gradients_.parameter(index);
+  parameter.set_data(parameter.detach().clone());
+  watch_.note_own_memory(index);
+}
 
 bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) const {
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
@@ -63,7 +79,8 @@ std::vector<std::uint8_t> WrittenWeights::own_changes() const {
   for (const WeightWrite write : watch_.writes()) result.push_back(static_cast<std::uint8_t>(write));
   for (const FusedBucket& bucket : buckets_) {
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      if (is_moved(bucket, i)) result[bucket.parameters[i]] = kMoved;
+      const std::size_t index = bucket.parameters[i];
+      if (is_moved(bucket, i)) result[index] = watch_.has_own_memory(index) ? kOwned : kMoved;
     }
   }
   return result;
@@ -134,7 +151,7 @@ void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
   std::vector<at::Tensor> changed;
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const bool is_one_copy = plan_.has_one_copy() && changes[i] != kMoved;
+    const bool is_one_copy = plan_.has_one_copy() && changes[i] < kOwned;
     if (changes[i] == 0 || is_one_copy) continue;
     changed.push_back(gradients_.parameter(i));
     indices.push_back(i);
@@ -153,7 +170,8 @@ void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
                  "written by hand must be the same on every rank");
 }
 
-// In shared memory the ranks' values cannot be compared. It is only visible that several ranks have written.
+// A write past LibTorch's operations is in shared memory, whose values cannot be compared. It is only visible
+// that several ranks have written.
 void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& changes) {
   if (has_warned_ || communicator_.world_size() == 1) return;
   const auto count = static_cast<std::int64_t>(changes.size());
@@ -180,7 +198,7 @@ void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& chan
           "but what depends on what was there (an average that is swapped in and back, another optimizer) comes out at "
           "random. Call own_weights() of the DistributedDataParallel before writing: each rank then writes to weights "
           "of its own, and the next step compares them",
-          gradients_.name(i), wrote[i] > 1 ? fmt::format("by {} ranks", wrote[i]) : "past autograd, as by data()");
+          gradients_.name(i), wrote[i] > 1 ? fmt::format("by {} ranks", wrote[i]) : "past autograd, as by data_ptr()");
     }
     return;
   }
@@ -201,6 +219,7 @@ void WrittenWeights::adopt(const FusedBucket& bucket, std::size_t place) {
     target.view({-1}).slice(0, begin, end).copy_(parameter.detach().reshape({-1}).slice(0, begin, end));
   }
   parameter.set_data(target);
+  if (writes_) writes_->watch(parameter, bucket.parameters[place]);
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -11,13 +12,17 @@
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
+#include "lockstep/parallel/fused/weights/write_watch.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
 
 /// The weights of a fused update that the program wrote between two updates, in place or into other memory
 /// (torch::load).
-class WrittenWeights {
+///
+/// If ranks share weights, a parameter that the program is about to write gets memory of this rank: so each rank writes
+/// as if it had all weights for itself. The next update compares the ranks' values and lets the ranks share them again.
+class WrittenWeights final : private WriteWatcher {
  public:
   /// What is given must outlive this object.
   WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
@@ -36,6 +41,7 @@ class WrittenWeights {
   void move_to_own_memory();
 
  private:
+  void before_write(std::size_t parameter) override;
   bool is_moved(const FusedBucket& bucket, std::size_t place) const;
   std::vector<std::uint8_t> own_changes() const;
   void check_all_moved(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes);
@@ -53,7 +59,8 @@ class WrittenWeights {
   const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
   const std::unique_ptr<ShardedWeights>& shards_;   // null if each rank has all weights
   Communicator& communicator_;
-  bool has_warned_ = false;  // about writes to shared weights; equal on all ranks
+  std::optional<WatchedWrites> writes_;  // empty if each rank has its own, or memory outlives the ranks
+  bool has_warned_ = false;              // about writes to shared weights; equal on all ranks
 };
 
 }  // namespace lockstep

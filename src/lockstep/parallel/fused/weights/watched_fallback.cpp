@@ -65,6 +65,8 @@ void check_set_data(const std::string& name, const c10::IValue& content) {
               "give it a clone() that was made between unshard() and reshard()");
 }
 
+thread_local CallBelow call_below = nullptr;
+
 void before_operation(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::string& name = operation.schema().name();
   const std::size_t arguments = operation.schema().arguments().size();
@@ -76,7 +78,12 @@ void before_operation(const c10::OperatorHandle& operation, c10::DispatchKeySet 
       for_each_tensor((*stack)[stack->size() - arguments + i], [&](const at::Tensor& tensor) { reads.begin(tensor); });
     }
   }
-  operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWatchedKey), stack);
+  const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWatchedKey);
+  if (call_below != nullptr) {
+    call_below(operation, below, stack);
+  } else {
+    operation.redispatchBoxed(below, stack);
+  }
   const std::size_t results = operation.schema().returns().size();
   for (std::size_t i = 0; i < results; ++i) {
     for_each_tensor((*stack)[stack->size() - results + i], watch_by_memory);
@@ -84,6 +91,8 @@ void before_operation(const c10::OperatorHandle& operation, c10::DispatchKeySet 
 }
 
 }  // namespace
+
+void set_call_below(CallBelow call) { call_below = call; }
 
 void watch_operations() {
   // Not by TORCH_LIBRARY_IMPL: a linker leaves out files of an archive to which nobody refers. Never destroyed, as

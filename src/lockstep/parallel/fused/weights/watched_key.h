@@ -1,11 +1,16 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
 
 #include <cstddef>
 #include <utility>
 
 #include "lockstep/parallel/fused/weights/read_watch.h"
+
+namespace c10 {
+class OperatorHandle;
+}
 
 namespace lockstep {
 
@@ -16,6 +21,11 @@ constexpr c10::DispatchKey kWatchedKey = c10::DispatchKey::TESTING_ONLY_GenericW
 
 /// From now on, LibTorch calls the fallback for watched tensors. Once is enough.
 void watch_operations();
+
+/// Calls an operation with the keys below kWatchedKey, or does something in its place.
+using CallBelow = void (*)(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Lets the fallback make its calls by `call` in this thread; null: plainly again.
+void set_call_below(CallBelow call);
 
 /// The watcher of this watched tensor, and the parameter that it knows; null if nobody has to be told.
 /// @throws Error  if it has no memory and nobody knows it
