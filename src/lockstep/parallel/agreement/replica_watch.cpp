@@ -156,9 +156,11 @@ bool ReplicaWatch::compare_tensors(Communicator& communicator) {
   if (!(excess <= 1)) {
     throw AgreedError(
         what, communicator.membership().where() + ", DistributedDataParallel",
-        "write, load and update parameters on every rank alike, by the same values; name those that may "
-        "differ in parameters_and_buffers_to_ignore; for a method that changes weights on each rank alone "
-        "during a backward, such as SAM, set watch_replicas = false");
+        "write, load and update parameters on every rank alike, by the same values; let a closure of LBFGS, a "
+        "scheduler or early stopping look at the mean of all ranks' losses "
+        "(docs/reference/needs-more-than-the-wrap.md); name those that may differ in "
+        "parameters_and_buffers_to_ignore; for a method that changes weights on each rank alone during a backward, "
+        "such as SAM, set watch_replicas = false");
   }
   if (looks_ < next_comparison_) return true;
   next_comparison_ = 2 * looks_;  // the difference stays, so comparing in every step would be slow
