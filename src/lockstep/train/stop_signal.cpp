@@ -47,7 +47,7 @@ bool is_asked_again() {
 }
 
 // Calls what a signal handler may call only.
-extern "C" void take_note_of_stop_signal(int number) {
+extern "C" void lockstep_note_stop_signal(int number) {
   const int code = errno;
   if (stop_signal_came == 0) stop_signal_came = number;
   if ((number == SIGTERM || number == SIGINT) && is_asked_again()) {
@@ -79,7 +79,7 @@ StopSignal::StopSignal(std::chrono::milliseconds same_request) {
     first_request_ms = kNever;
     same_request_ms = same_request.count();
     struct sigaction action {};
-    action.sa_handler = take_note_of_stop_signal;
+    action.sa_handler = lockstep_note_stop_signal;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
