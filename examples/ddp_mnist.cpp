@@ -56,6 +56,8 @@ void train(const Arguments& args) {
   ls::init_process_group(group);
   std::printf("hello! Node # %d is running!\n", rank);
 
+  torch::manual_seed(0);
+
   // Loading a slice of the dataset
   auto train_dataset = ls::mnist(args.data, ls::Split::Train);
   auto test_dataset = ls::mnist(args.data, ls::Split::Test);

@@ -124,7 +124,7 @@ void train(const Arguments& args) {
   }
   const double percent = accuracy(*model, test_loader);
   if (rank == 0) std::printf("Accuracy on the test reviews: %.2f %%\n", percent);
-  if (rank == 0) hint.print();
+  if (rank == 0) hint.print(learning_rate_of(args.model, args.lr, 2e-5));
 
   // Save the model checkpoint only on the main process
   if (rank == 0 && !args.save.empty()) {

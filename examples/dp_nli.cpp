@@ -144,7 +144,7 @@ void train(const Arguments& args) {
   }
   model.set_trace(nullptr);
   if (test_loader) std::printf("Accuracy on the test pairs: %.2f %%\n", accuracy(model, *test_loader));
-  hint.print();
+  hint.print(learning_rate_of(args.model, args.lr, 3e-5));
 }
 
 int main(int argc, char** argv) {

@@ -141,7 +141,7 @@ void train(const Arguments& args) {
     }
     std::printf("epoch: %d : acc: %.4f\n", e + 1, evaluate(model, validloader));
   }
-  hint.print();
+  hint.print(learning_rate_of(args.model, args.lr, 2e-5));
 }
 
 int main(int argc, char** argv) {

@@ -23,8 +23,8 @@ class LossHint {
   void add(double loss) { losses_.push_back(loss); }
 
   /// Prints a hint if the mean of the last quarter of the losses is not at least 2 % lower than that of the first
-  /// quarter. Says nothing about fewer than 20 steps.
-  void print() const {
+  /// quarter. Says nothing about fewer than 20 steps. @param lr  the learning rate that was used
+  void print(double lr) const {
     if (losses_.size() < 20) return;
     const std::size_t quarter = losses_.size() / 4;
     const auto mean_from = [&](std::size_t begin) {
@@ -33,11 +33,10 @@ class LossHint {
     };
     const double first = mean_from(0), last = mean_from(losses_.size() - quarter);
     if (last < 0.98 * first) return;
-    std::fprintf(
-        stderr,
-        "hint: the loss has hardly moved: %.4f in the first quarter, %.4f in the last. Try another --lr: random "
-        "weights need about 5e-4 with Adam, pretrained ones 2e-5. Or train for more epochs\n",
-        first, last);
+    std::fprintf(stderr,
+                 "hint: the loss has hardly moved: %.4f in the first quarter, %.4f in the last. Train longer, or try "
+                 "another --lr than %g: with Adam, random weights need about 5e-4, pretrained ones 2e-5\n",
+                 first, last, lr);
   }
 
  private:

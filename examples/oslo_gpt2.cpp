@@ -28,6 +28,7 @@ struct Arguments {
 };
 
 void train(const Arguments& args) {
+  torch::manual_seed(0);
   // 1.3. Parallelize the model: find the other ranks
   ls::ParallelContextOptions sizes;
   sizes.data_parallel_size = args.dp_size;

@@ -1,9 +1,11 @@
 // Tests the lecture's program and its relatives, end to end: real processes, real files, the lines that it prints.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/support/loopback_port.h"
@@ -48,6 +50,17 @@ Words launched(int ranks, const Words& more) {
               more);
 }
 
+// The lines with losses and the accuracy, in the order of their text: ranks print when they like.
+Words results_in(const std::string& out) {
+  Words lines;
+  std::istringstream in(out);
+  for (std::string line; std::getline(in, line);) {
+    if (mnist_output_has(line, "Loss: ") || mnist_output_has(line, "Accuracy")) lines.push_back(line);
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
 // Generated digits, made once for all tests of this program.
 const std::string& digits() {
   static const TemporaryFolder folder;
@@ -78,6 +91,11 @@ TEST(DdpMnist, TwoTerminalsShowWhatTheLectureShows) {
     EXPECT_TRUE(matches(out, "Epoch \\[2/2\\], Step \\[100/100\\], Loss: [0-9]\\.[0-9]{4}\n")) << out;
   }
   EXPECT_TRUE(mnist_output_has(first_end.out, "Accuracy on the test images: "));
+  // How the ranks were started changes nothing.
+  const ProgramEnd together = run_program(launched(2, flags));
+  ASSERT_EQ(together.code, 0) << together.err;
+  EXPECT_EQ(results_in(together.out), results_in(first_end.out + second_end.out));
+  EXPECT_EQ(results_in(together.out).size(), 5U) << together.out;  // two epochs of two ranks, and the accuracy
 }
 
 TEST(DdpMnistLong, LearnsRealMnistOnTwoRanks) {
