@@ -14,6 +14,8 @@ TEST(SizeText, IsDecimalForFilesAndBinaryForMemory) {
   EXPECT_EQ(memory_text(1536), "1.5 KiB");
   EXPECT_EQ(memory_text(3U << 20), "3.0 MiB");
   EXPECT_EQ(memory_text(std::uint64_t{5} << 29), "2.50 GiB");
+  EXPECT_EQ(memory_text(std::uint64_t{5} << 39), "2.50 TiB");
+  EXPECT_EQ(memory_text(std::uint64_t{3} << 50), "3.00 PiB");
 }
 
 }  // namespace

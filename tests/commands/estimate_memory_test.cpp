@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/commands/run_command.h"
 
@@ -90,6 +91,25 @@ TEST(EstimateMemory, SaysWhereItPutsTheRanks) {
   const ProgramEnd given = run_command(on_hosts);
   EXPECT_EQ(given.out.find("No --nproc-per-node"), std::string::npos) << given.out;
   EXPECT_EQ(given.out.find("stage 3 is stage 2"), std::string::npos) << given.out;
+}
+
+// A host with 1024 ranks would need petabytes.
+TEST(EstimateMemory, PutsTheRanksOfALargeJobOnManyHosts) {
+  CommandWords words{"estimate-memory", "gpt3-175b", "--world-size", "1024", "--batch", "1",
+                     "--seq",           "128",       "--stage",      "0"};
+  const ProgramEnd end = run_command(words);
+  EXPECT_NE(end.out.find("gpt3-175b: 174.6 billion parameters"), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("on each of 128 host(s), its 8 rank(s) together"), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("No --nproc-per-node: 8 rank(s) are on each of 128 hosts."), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find(" TiB"), std::string::npos) << end.out;
+  std::istringstream lines(end.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("float32", 0) == 0) {
+      EXPECT_EQ(line.size(), 95U) << line;  // no column bursts
+    }
+  }
+  words[3] = "12";
+  EXPECT_NE(run_command(words).out.find("on each of 2 host(s), its 6 rank(s) together"), std::string::npos);
 }
 
 TEST(EstimateMemory, KnowsTheLargestGpt3) {

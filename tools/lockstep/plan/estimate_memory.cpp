@@ -35,6 +35,21 @@ const char* stage_text(int stage) {
   }
 }
 
+std::string count_text(std::int64_t parameters) {
+  if (parameters < 100000) return fmt::format("{}", parameters);
+  const auto number = static_cast<double>(parameters);
+  return parameters < 1'000'000'000 ? fmt::format("{:.1f} million", number / 1e6)
+                                    : fmt::format("{:.1f} billion", number / 1e9);
+}
+
+// A host seldom has more than eight devices; the ranks of a large job fill their hosts evenly.
+int likely_ranks_per_host(int world_size) {
+  constexpr int kMost = 8;
+  int ranks = std::min(world_size, kMost);
+  while (world_size % ranks != 0) --ranks;
+  return ranks;
+}
+
 // Every model that has a name, one a line.
 std::string models_text() {
   std::string text = "Models:\n";
@@ -55,7 +70,7 @@ class EstimateMemory : public Subcommand {
     app.add_option("--world-size", world_size_, "ranks that share the work")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000000));
-    app.add_option("--nproc-per-node", ranks_per_host_, "ranks of each host; default: all are on one host")
+    app.add_option("--nproc-per-node", ranks_per_host_, "ranks of each host; default: all, but at most 8")
         ->check(CLI::Range(1, 1024));
     app.add_option("--stage", stages_,
                    "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
@@ -93,7 +108,7 @@ class EstimateMemory : public Subcommand {
 
   int run(const CommandStreams& streams) override {
     has_ranks_per_host_ = ranks_per_host_ > 0;
-    if (!has_ranks_per_host_) ranks_per_host_ = world_size_;
+    if (!has_ranks_per_host_) ranks_per_host_ = likely_ranks_per_host(world_size_);
     if (world_size_ % ranks_per_host_ != 0) {
       throw UsageError(fmt::format("--world-size {} with --nproc-per-node {}", world_size_, ranks_per_host_),
                        "command line", "give a number of ranks that all hosts can have");
@@ -155,9 +170,7 @@ class EstimateMemory : public Subcommand {
 
   void print_table(const ModelMemory& model, const std::vector<EstimateRow>& rows, std::ostream& to) const {
     fmt::print(to, "{}: {} parameters, {} of weights, largest layer {}\n", question_.model,
-               model.parameters < 100000 ? fmt::format("{}", model.parameters)
-                                         : fmt::format("{:.1f} million", static_cast<double>(model.parameters) / 1e6),
-               memory_text(model.weights), memory_text(model.largest_layer));
+               count_text(model.parameters), memory_text(model.weights), memory_text(model.largest_layer));
     fmt::print(to, "on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
     print_rows(rows, &EstimateRow::rank, to);
     if (world_size_ > 1) {
@@ -172,7 +185,9 @@ class EstimateMemory : public Subcommand {
 
   void print_notes(const ModelMemory& model, std::ostream& to) const {
     if (world_size_ > 1 && !has_ranks_per_host_) {
-      fmt::print(to, "\nNo --nproc-per-node: all ranks are on one host.\n");
+      fmt::print(to, "\nNo --nproc-per-node: {}.\n",
+                 hosts() == 1 ? "all ranks are on one host"
+                              : fmt::format("{} rank(s) are on each of {} hosts", ranks_per_host_, hosts()));
     }
     fmt::print(to, "\nActivations: what a forward pass leaves for backward, {}.\n",
                model.activations_are_fitted ? "by a fit to dry runs of small models of this kind" : "by a dry run");
