@@ -1,7 +1,8 @@
 """Runs the lessons: every `$` line of a console block, in a fresh folder with the project's data, and compares what it
 prints.
 
-Expected lines must come in this order; others may come between them, which `...` says to the reader. Their numbers must
+Expected lines must come in this order, but lines that differ in their numbers alone, as ranks print them, in any order;
+others may come between them, which `...` says to the reader. Their numbers must
 be those that the page shows. If the page says "may differ by N %", that is their tolerance: a training on another
 processor ends with other digits. Times and speeds are free: numbers before ms, us or "a second", after "load" and the
 like, and in a console block under `<!-- measured -->` all but losses and sizes. There the page itself must add up: parts
@@ -63,13 +64,17 @@ def wrong_number(line, found, tolerance, measured):
 
 def compare(expected, printed, tolerance, measured):
     """Errors, and the lines as they were printed."""
-    errors, recorded, position = [], [], 0
+    errors, recorded = [], []
+    position, begin, before, used = 0, 0, None, set()  # lines of one kind, one behind the other, begin at `begin`
     for line in expected:
         recorded.append(line)
         if line.strip() == "...":
             continue
         wanted = pattern(line)
-        alike = [(i, wanted.match(printed[i])) for i in range(position, len(printed)) if wanted.match(printed[i])]
+        if wanted != before:
+            begin, before = position, wanted
+        free = [i for i in range(begin, len(printed)) if i not in used and wanted.match(printed[i])]
+        alike = [(i, wanted.match(printed[i])) for i in free]
         if not alike:
             errors.append(f"not printed: {line!r}")
             continue
@@ -77,8 +82,10 @@ def compare(expected, printed, tolerance, measured):
         if not right:
             numbers = wrong_number(line, alike[0][1], tolerance, measured)
             errors.append(f"{numbers[1]} was printed, and not {numbers[0]} as the page says: {printed[alike[0][0]]!r}")
-        position = (right[0] if right else alike[0][0]) + 1
-        recorded[-1] = printed[position - 1].rstrip()
+        at = right[0] if right else alike[0][0]
+        used.add(at)
+        position = max(position, at + 1)
+        recorded[-1] = printed[at].rstrip()
     return errors, recorded
 
 

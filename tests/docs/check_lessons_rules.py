@@ -29,6 +29,9 @@ def main():
         not differs("data-parallel 2 466.704 68.6", "data-parallel 2 700.1 40.0", measured=True),
         differs("12.34 ms, loss 0.7123", "13.0 ms, loss 0.6342", measured=True),
         differs("reduce 11.2 0.9 17.5 MB", "reduce 8.0 0.7 2.9 MB", measured=True),
+        not check_lessons.compare(["Loss: 0.4", "Loss: 0.6"], ["Loss: 0.6", "Loss: 0.4"], 0, False)[0],  # of two ranks
+        check_lessons.compare(["Loss: 0.4", "Loss: 0.4"], ["Loss: 0.6", "Loss: 0.4"], 0, False)[0],
+        check_lessons.compare(["a 1", "b 2"], ["b 2", "a 1"], 0, False)[0],
         not differs("difference: 2.1e-06", "difference: 3.3e-06"),
         not check_lessons.errors_in_sums("", trace),
         check_lessons.errors_in_sums("", late),
