@@ -6,8 +6,8 @@
 
 #include "lockstep/models/bert_heads.h"
 #include "tests/commands/run_command.h"
-#include "tests/commands/write_lines.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {

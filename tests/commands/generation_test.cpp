@@ -8,8 +8,8 @@
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/gpt2.h"
 #include "tests/commands/run_command.h"
-#include "tests/commands/write_lines.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {

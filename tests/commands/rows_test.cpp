@@ -9,8 +9,8 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
-#include "tests/commands/write_lines.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {
