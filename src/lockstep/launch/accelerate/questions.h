@@ -35,7 +35,7 @@ class Questions {
 
   std::string required(const std::string& question) {
     for (;;) {
-      const std::string answer = text(question);
+      std::string answer = text(question);
       if (!answer.empty()) return answer;
       say("Please enter a value.");
     }
