@@ -66,7 +66,7 @@ TEST(ForeignFolders, OfDatasetsAndOfImagesSaySo) {
   std::filesystem::create_directories(folder / "pngs/train/0");
   write_lines(folder / "pngs/train/0/1.png", "\x89PNG");
   const ProgramEnd images = run_command({"train", "--task", "image-classification", "--model", "convnet",
-                                         "--train-file", folder / "pngs/train", "--output-dir", "/nonexistent"});
+                                         "--train-file", folder / "pngs/train", "--output-dir", folder / "out"});
   EXPECT_TRUE(says(images.err, "images as files, such as " + folder / "pngs/train/0/1.png")) << images.err;
   EXPECT_FALSE(says(images.err, "download")) << images.err;
 }
@@ -92,7 +92,7 @@ TEST(ForeignModels, AreRefusedBeforeTheirTokenizerAndWithTheCure) {
   write_lines(folder / "llama/config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})");
   write_lines(folder / "llama/tokenizer.json", R"({"model": {"type": "Unigram"}})");
   const ProgramEnd llama = run_command({"train", "--task", "text-classification", "--model", folder / "llama",
-                                        "--train-file", rows, "--output-dir", "/nonexistent"});
+                                        "--train-file", rows, "--output-dir", folder / "out"});
   EXPECT_TRUE(says(llama.err, "is \"llama\", for which there is no such model")) << llama.err;
   EXPECT_FALSE(says(llama.err, "Unigram")) << llama.err;
 
@@ -105,7 +105,7 @@ TEST(ForeignModels, AreRefusedBeforeTheirTokenizerAndWithTheCure) {
   BertForMaskedLM(config)->save_pretrained(folder / "bert");
   const ProgramEnd causal = run_command({"train", "--task", "language-modeling", "--model", folder / "bert",
                                          "--tokenizer", kShipped + "reviews-vocab", "--train-file",
-                                         write_lines(folder / "rows.txt", "good\n"), "--output-dir", "/nonexistent"});
+                                         write_lines(folder / "rows.txt", "good\n"), "--output-dir", folder / "out"});
   EXPECT_TRUE(says(causal.err, "is \"bert\", which does not predict the next token")) << causal.err;
   EXPECT_TRUE(says(causal.err, "give --mlm")) << causal.err;
 

@@ -106,9 +106,11 @@ TEST(TrainBadInput, AValueThatTheTrainingFileHadNotIsSaid) {
 }
 
 TEST(TrainBadInput, ALengthThatLeavesNothingIsRefused) {
-  const auto refusal = [](const CommandWords& more) {
-    CommandWords words{"train", "--train-file", kShipped + "reviews.csv", "--max-steps", "1", "--max-train-samples",
-                       "8",     "--output-dir", "/nonexistent/out"};
+  const TemporaryFolder folder;
+  const auto refusal = [&](const CommandWords& more) {
+    CommandWords words{
+        "train",        "--train-file", kShipped + "reviews.csv", "--max-steps", "1", "--max-train-samples", "8",
+        "--output-dir", folder / "out"};
     words.insert(words.end(), more.begin(), more.end());
     const ProgramEnd end = run_command(words);
     EXPECT_EQ(end.code, 2) << end.out;
