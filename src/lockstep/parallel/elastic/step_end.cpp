@@ -5,11 +5,10 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include <cstring>
 #include <map>
 
-#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/agreement/options_number.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
 
 namespace lockstep {
@@ -36,16 +35,7 @@ std::vector<Options> options_of(torch::optim::Optimizer& optimizer) {
 
 std::int64_t number_of_options(const std::vector<torch::optim::Optimizer*>& optimizers) {
   std::uint64_t number = optimizers.size();
-  for (torch::optim::Optimizer* const optimizer : optimizers) {
-    for (const Options& group : options_of(*optimizer)) {
-      mix_into(number, group.size());
-      for (const auto& option : group) {
-        std::uint64_t bits = 0;
-        std::memcpy(&bits, &option.second, sizeof(bits));
-        mix_into(number, bits);
-      }
-    }
-  }
+  for (torch::optim::Optimizer* const optimizer : optimizers) mix_options(number, options_of(*optimizer));
   return static_cast<std::int64_t>(number);
 }
 

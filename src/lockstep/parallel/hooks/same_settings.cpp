@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/random/mix_bits.h"
+#include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
 
 namespace lockstep {
@@ -15,10 +15,7 @@ namespace lockstep {
 void require_same_settings(Communicator& communicator, const std::string& of, const std::vector<std::string>& lines) {
   if (communicator.world_size() == 1) return;
   std::uint64_t number = 0;
-  for (const std::string& line : lines) {
-    for (const char each : line) mix_into(number, static_cast<unsigned char>(each));
-    mix_into(number, 256);
-  }
+  for (const std::string& line : lines) number = hash_bytes(line.data(), line.size(), number);
   const at::Tensor mine = at::tensor({static_cast<std::int64_t>(number)}, at::TensorOptions().dtype(at::kLong));
   const at::Tensor all = at::empty({communicator.world_size()}, mine.options());
   communicator.all_gather(all, mine);

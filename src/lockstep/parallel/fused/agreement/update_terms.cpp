@@ -4,15 +4,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <optional>
 #include <typeinfo>
 #include <utility>
 
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/agreement/agreed_error.h"
+#include "lockstep/parallel/agreement/options_number.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
 #include "lockstep/parallel/reducer/left_out_batches.h"
 #include "lockstep/parallel/wrapped_module.h"
@@ -23,17 +24,7 @@ namespace {
 std::string kind_of(const FlatOptimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
 
 // The same in every process, which a pointer is not.
-std::uint64_t number_of(const std::string& text) {
-  std::uint64_t number = 0;
-  for (const char each : text) mix_into(number, static_cast<unsigned char>(each));
-  return number;
-}
-
-std::uint64_t bits_of(double value) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
+std::uint64_t number_of(const std::string& text) { return hash_bytes(text.data(), text.size()); }
 
 std::string text_of_request(const UpdateRequest& request) {
   switch (request.kind) {
@@ -117,9 +108,7 @@ void UpdateTerms::write(UpdateAgreement& agreement, UpdateRequest::Kind kind) {
 std::uint64_t UpdateTerms::settings() {
   if (list_has_changed()) read_list();
   std::uint64_t number = list_number_;
-  for (const auto& group : optimizer_.group_options()) {
-    for (const auto& option : group) mix_into(number, bits_of(option.second));
-  }
+  mix_options(number, optimizer_.group_options());
   return number;
 }
 
@@ -248,14 +237,13 @@ void UpdateTerms::check_list(const Communicator& communicator) {
                     before->second, now == present.end() ? "in no group" : fmt::format("in group {}", now->second)),
         where,
         "call unfuse() before you change the optimizer's lists, and fuse() after; to leave a parameter as it is, "
-        "freeze "
-        "it (requires_grad_(false)) before forward");
+        "freeze it (requires_grad_(false)) before forward");
   }
   if (!stranger || communicator.rank() != 0) return;
   log_warning(
       "fuse: the optimizer has a parameter of no wrapped module, {}. Nobody averages its gradient: each rank updates "
-      "it "
-      "by its own, so that ranks drift apart, unless the program averages it. Make it part of a module before that is "
+      "it by its own, so that ranks drift apart, unless the program averages it. Make it part of a module before that "
+      "is "
       "wrapped; if each rank is to have its own, name it in parameters_and_buffers_to_ignore of that wrapper",
       *stranger);
 }

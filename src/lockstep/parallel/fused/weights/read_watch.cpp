@@ -78,15 +78,6 @@ WatchedMemory::Range* range_of(const at::Tensor& tensor) {
   return static_cast<std::shared_ptr<WatchedMemory::Range>*>(data.get_context())->get();
 }
 
-// Another tensor of these sizes over this storage.
-at::Tensor tensor_over(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like,
-                       c10::DispatchKeySet keys) {
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), keys, like.dtype());
-  impl->set_sizes_and_strides(like.sizes(), like.strides());
-  impl->set_storage_offset(offset);
-  return at::Tensor(std::move(impl));
-}
-
 at::Tensor watched_tensor(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like) {
   return tensor_over(storage, offset, like, like.key_set().add(kWatchedKey));
 }

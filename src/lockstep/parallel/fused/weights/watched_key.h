@@ -19,6 +19,15 @@ namespace lockstep {
 /// of other devices would make these tensors no CPU tensors.
 constexpr c10::DispatchKey kWatchedKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
+/// A tensor with the sizes of `like` over this storage.
+inline at::Tensor tensor_over(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like,
+                              c10::DispatchKeySet keys) {
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), keys, like.dtype());
+  impl->set_sizes_and_strides(like.sizes(), like.strides());
+  impl->set_storage_offset(offset);
+  return at::Tensor(std::move(impl));
+}
+
 /// From now on, LibTorch calls the fallback for watched tensors. Once is enough.
 void watch_operations();
 

@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "lockstep/parallel/fused/weights/watched_key.h"
+
 namespace lockstep {
 namespace {
 
@@ -43,10 +45,7 @@ const c10::StorageImpl* storage_impl_of(const at::Tensor& tensor) {
 // The same elements of `storage`, with or without the key.
 void move_to(const at::Tensor& tensor, const c10::Storage& storage, c10::DispatchKeySet keys) {
   const std::int64_t offset = tensor.unsafeGetTensorImpl()->storage_offset();
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), keys, tensor.dtype());
-  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
-  impl->set_storage_offset(offset);
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(std::move(impl));
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(tensor_over(storage, offset, tensor, keys).getIntrusivePtr());
 }
 
 void before_write_to(const at::Tensor& tensor) {
