@@ -6,6 +6,7 @@
 
 #include "lockstep/models/bert_heads.h"
 #include "tests/commands/run_command.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/write_lines.h"
 
@@ -14,19 +15,8 @@ namespace {
 
 // What a training on the file, or with more flags, says in place of training.
 std::string refused_training(const std::string& file, const CommandWords& more = {}) {
-  CommandWords words{"train",
-                     "--task",
-                     "text-classification",
-                     "--model",
-                     "bert-tiny",
-                     "--tokenizer",
-                     kShipped + "reviews-vocab",
-                     "--train-file",
-                     file,
-                     "--output-dir",
-                     "/nonexistent"};
-  words.insert(words.end(), more.begin(), more.end());
-  const ProgramEnd end = run_command(words);
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_command(without_program(text_classification(file, folder / "out", more)));
   EXPECT_TRUE(end.code == 1 || end.code == 2) << end.code << end.err;
   return end.err;
 }

@@ -9,36 +9,17 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {
 
-CommandWords joined(CommandWords words, const CommandWords& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // A classifier of reviews after one step.
 CommandWords row_training(const std::string& file, const std::string& output) {
-  return {"train",
-          "--task",
-          "text-classification",
-          "--model",
-          "bert-tiny",
-          "--tokenizer",
-          kShipped + "reviews-vocab",
-          "--train-file",
-          file,
-          "--output-dir",
-          output,
-          "--max-steps",
-          "1",
-          "--save-strategy",
-          "no",
-          "--max-length",
-          "8"};
+  return without_program(
+      text_classification(file, output, {"--max-steps", "1", "--save-strategy", "no", "--max-length", "8"}));
 }
 
 // As GLUE's files: quotes stand where the text has them.
@@ -53,19 +34,19 @@ TEST(RowsOfTables, QuotesArePlainCharactersIfAFlagSaysSo) {
   EXPECT_EQ(quoted.code, 1);
   EXPECT_TRUE(says(quoted.err, "--quoting none")) << quoted.err;
   const CommandWords none{"--quoting", "none"};
-  run_well(joined(row_training(file, out), none));
+  run_well(joined_words(row_training(file, out), none));
   const std::string evaluated =
-      run_well(joined({"evaluate", "--task", "text-classification", "--model", out, "--validation-file", file,
-                       "--output-dir", folder / "evaluated", "--save"},
-                      none));
+      run_well(joined_words({"evaluate", "--task", "text-classification", "--model", out, "--validation-file", file,
+                             "--output-dir", folder / "evaluated", "--save"},
+                            none));
   const auto results = nlohmann::json::parse(read_file(folder / "evaluated/eval_results.json"));
   EXPECT_TRUE(results.contains("eval_accuracy")) << results.dump();
-  const ProgramEnd predicted = run_command(joined({"predict", "--model", out, "--file", file, "--json"}, none));
+  const ProgramEnd predicted = run_command(joined_words({"predict", "--model", out, "--file", file, "--json"}, none));
   EXPECT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_EQ(std::count(predicted.out.begin(), predicted.out.end(), '\n'), 6) << predicted.out;
   EXPECT_TRUE(says(predicted.out, R"("text":"\"bad")")) << predicted.out;
   for (const CommandWords& flag : {none, CommandWords{"--no-quotes"}}) {
-    EXPECT_TRUE(says(run_well(joined({"inspect", file, "--json"}, flag)), "\"rows\": 6"));
+    EXPECT_TRUE(says(run_well(joined_words({"inspect", file, "--json"}, flag)), "\"rows\": 6"));
   }
 }
 
@@ -86,20 +67,20 @@ TEST(RowsOfTables, WithoutAHeaderColumnsAreNumbered) {
   EXPECT_EQ(without.code, 2);
   EXPECT_TRUE(says(without.err, "--no-header and the columns' numbers: --text-column 2")) << without.err;
   const CommandWords bare{"--no-header", "--text-column", "2"};
-  run_well(joined(joined(row_training(file, out), bare), {"--label-column", "1"}));
-  run_well(joined(joined({"evaluate", "--task", "text-classification", "--model", out, "--validation-file", file,
-                          "--output-dir", folder / "evaluated", "--save"},
-                         bare),
-                  {"--label-column", "1"}));
+  run_well(joined_words(joined_words(row_training(file, out), bare), {"--label-column", "1"}));
+  run_well(joined_words(joined_words({"evaluate", "--task", "text-classification", "--model", out, "--validation-file",
+                                      file, "--output-dir", folder / "evaluated", "--save"},
+                                     bare),
+                        {"--label-column", "1"}));
   const auto results = nlohmann::json::parse(read_file(folder / "evaluated/eval_results.json"));
   EXPECT_TRUE(results.contains("eval_accuracy")) << results.dump();
-  const ProgramEnd predicted = run_command(joined({"predict", "--model", out, "--file", file, "--json"}, bare));
+  const ProgramEnd predicted = run_command(joined_words({"predict", "--model", out, "--file", file, "--json"}, bare));
   EXPECT_TRUE(says(predicted.out, R"("text":"good")")) << predicted.out << predicted.err;
   EXPECT_TRUE(says(run_well({"inspect", file, "--no-header", "--json"}), "\"rows\": 3"));
-  const ProgramEnd unnamed = run_command(joined(row_training(file, out), {"--no-header"}));
+  const ProgramEnd unnamed = run_command(joined_words(row_training(file, out), {"--no-header"}));
   EXPECT_TRUE(says(unnamed.err, "There are 1, 2, 3")) << unnamed.err;
   const std::string lines = write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": \"a\"}\n");
-  const ProgramEnd foreign = run_command(joined(row_training(lines, out), {"--no-header"}));
+  const ProgramEnd foreign = run_command(joined_words(row_training(lines, out), {"--no-header"}));
   EXPECT_EQ(foreign.code, 2);
   EXPECT_TRUE(says(foreign.err, "is not a table of fields")) << foreign.err;
 }
@@ -108,14 +89,14 @@ TEST(RowsOfTables, RowsThatAreLeftOutAreCounted) {
   const TemporaryFolder folder;
   const std::string file = write_lines(folder / "some.csv", "text,label\ngood,a\n\xff,a\n,b\nbad,b\nfine,\n");
   const ProgramEnd end =
-      run_command(joined(row_training(file, folder / "out"),
-                         {"--invalid-texts", "skip", "--empty-texts", "skip", "--missing-labels", "skip"}));
+      run_command(joined_words(row_training(file, folder / "out"),
+                               {"--invalid-texts", "skip", "--empty-texts", "skip", "--missing-labels", "skip"}));
   EXPECT_EQ(end.code, 0) << end.err;
   EXPECT_TRUE(says(end.err, "left out 3 of 5 rows: 1 for their label, 1 for an empty text, 1 for invalid bytes"))
       << end.err;
   const ProgramEnd second =
-      run_command(joined(row_training(file, folder / "out"),
-                         {"--invalid-texts", "skip", "--empty-texts", "skip", "--missing-labels", "skip"}),
+      run_command(joined_words(row_training(file, folder / "out"),
+                               {"--invalid-texts", "skip", "--empty-texts", "skip", "--missing-labels", "skip"}),
                   "", {{"RANK", "1"}, {"WORLD_SIZE", std::nullopt}});
   EXPECT_FALSE(says(second.err, "left out")) << "rank 0 alone says it: " << second.err;
 }
@@ -135,10 +116,10 @@ class PackedTexts : public ::testing::Test {
   }
   Evaluated evaluate(const std::string& name, const std::string& content, const CommandWords& more = {}) {
     const std::string file = write_lines(folder_ / name, content);
-    const std::string out =
-        run_well(joined({"evaluate", "--task", "language-modeling", "--model", folder_ / "gpt2", "--validation-file",
-                         file, "--output-dir", folder_ / "evaluated", "--save", "--block-size", "4"},
-                        more));
+    const std::string out = run_well(
+        joined_words({"evaluate", "--task", "language-modeling", "--model", folder_ / "gpt2", "--validation-file", file,
+                      "--output-dir", folder_ / "evaluated", "--save", "--block-size", "4"},
+                     more));
     const std::size_t at = out.find(file + ": ");
     const auto results = nlohmann::json::parse(read_file(folder_ / "evaluated/eval_results.json"));
     return {at == std::string::npos ? out : out.substr(at + file.size() + 2, out.find('\n', at) - at - file.size() - 2),

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/table_training.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/write_lines.h"
@@ -129,19 +130,7 @@ TEST(TrainBadInput, AFractionIsNoClassAndAKeyComesOnce) {
   const std::string rows =
       write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": 1}\n{\"text\": \"so\", \"label\": 0.5}\n");
   const auto train = [&](const std::string& file, const CommandWords& more) {
-    CommandWords words{"train",
-                       "--task",
-                       "text-classification",
-                       "--model",
-                       "bert-tiny",
-                       "--tokenizer",
-                       kShipped + "reviews-vocab",
-                       "--train-file",
-                       file,
-                       "--output-dir",
-                       folder / "out"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run_command(words);
+    return run_command(without_program(text_classification(file, folder / "out", more)));
   };
   const ProgramEnd fraction = train(rows, {"--problem-type", "single_label_classification"});
   EXPECT_EQ(fraction.code, 1);

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/launch.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/slurm_cluster.h"
 
 namespace lockstep {
@@ -126,31 +127,8 @@ class SlurmWarning : public Slurm {
  protected:
   // A training of two ranks into `output`.
   Words training(const std::string& output) const {
-    const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
-    return {kBin + "/lockstep",
-            "train",
-            "--task",
-            "text-classification",
-            "--model",
-            "bert-tiny",
-            "--tokenizer",
-            data + "reviews-vocab",
-            "--train-file",
-            data + "reviews.csv",
-            "--label-column",
-            "division",
-            "--max-length",
-            "16",
-            "--max-steps",
-            "400",
-            "--logging-steps",
-            "1",
-            "--save-steps",
-            "100000",
-            "--resume-from-checkpoint",
-            "true",
-            "--output-dir",
-            output};
+    return review_classification(output, {"--max-length", "16", "--max-steps", "400", "--logging-steps", "1",
+                                          "--save-steps", "100000", "--resume-from-checkpoint", "true"});
   }
   std::string state_of(const std::string& job) const { return on_cluster({"scontrol", "show", "job", job}).out; }
   void wait_for(const std::string& what, const std::function<bool()>& holds) const {

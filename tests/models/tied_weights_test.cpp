@@ -1,5 +1,5 @@
-// Files whose tensors say another thing than "tie_word_embeddings" in config.json. What transformers 5 does was tried
-// with version 5.23: it unties what differs, with a warning.
+// Files whose tensors say another thing than "tie_word_embeddings" in config.json. As transformers 5.23,
+// Lockstep unties what differs, and warns.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -100,7 +100,7 @@ TEST_F(TokenizerSettings, StayWhenTheTokenizerIsSaved) {
                                     {"chat_template", "{{ messages }}"},
                                     {"clean_up_tokenization_spaces", true},
                                     {"model_input_names", {"input_ids", "attention_mask"}},
-                                    {"name_or_path", "/home/somebody/model"},
+                                    {"name_or_path", "/models/downloaded"},
                                     {"tokenizer_class", "BertTokenizer"}});
   const auto saved = nlohmann::json::parse(tokenizer.files().at("tokenizer_config.json"));
   EXPECT_EQ(saved.at("truncation_side"), "left");

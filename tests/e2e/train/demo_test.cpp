@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -31,27 +32,9 @@ std::string last_line(const std::string& text) {
 // From a model that is small already, for one epoch.
 TEST(Demo, FineTunesAModelsFolderAndClassifiesASentence) {
   const TemporaryFolder folder;
-  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/", start = folder / "start";
-  const ProgramEnd made = run_program({std::string(LOCKSTEP_BIN_DIR) + "/lockstep",
-                                       "train",
-                                       "--task",
-                                       "text-classification",
-                                       "--model",
-                                       "bert-tiny",
-                                       "--tokenizer",
-                                       data + "reviews-vocab",
-                                       "--train-file",
-                                       data + "reviews.csv",
-                                       "--label-column",
-                                       "division",
-                                       "--max-length",
-                                       "8",
-                                       "--max-steps",
-                                       "1",
-                                       "--save-strategy",
-                                       "no",
-                                       "--output-dir",
-                                       start});
+  const std::string start = folder / "start";
+  const ProgramEnd made =
+      run_program(review_classification(start, {"--max-length", "8", "--max-steps", "1", "--save-strategy", "no"}));
   ASSERT_EQ(made.code, 0) << made.err;
   const ProgramEnd end = run_demo({"--model", start, "--output", folder / "demo"});
   ASSERT_EQ(end.code, 0) << end.out << end.err;

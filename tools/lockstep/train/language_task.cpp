@@ -48,7 +48,8 @@ class TokenBlocks : public Dataset {
 };
 
 // Packs texts as Hugging Face's run_clm.py and run_mlm.py do: each row is tokenized by itself, with the tokenizer's
-// special tokens; the rows of a group are concatenated and cut into blocks, and what is left of the group is dropped.
+// special tokens; the rows of a group are concatenated and cut into blocks, and a last block that is not full is
+// dropped.
 class Packing {
  public:
   Packing(const Tokenizer& tokenizer, std::int64_t block_size, std::optional<TokenId> end)
