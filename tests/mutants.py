@@ -62,8 +62,7 @@ OF_THE_FUSED_UPDATE = [
     ("a fused momentum begins anew in each step", SRC + "optim/update/sharded_update.cpp",
      "  for (const auto& [slot, count] : wanted) slot->first = false;\n", "", test("optim_test", "*Segments*")),
     ("each rank of a fused update has options of its own", FUSED + "agreement/update_terms.cpp",
-     "    for (const auto& option : group) mix_into(number, bits_of(option.second));\n",
-     "    static_cast<void>(group);\n", test("parallel_test", "*UpdateTerms.EveryOption*")),
+     "  mix_options(number, optimizer_.group_options());\n", "", test("parallel_test", "*UpdateTerms.EveryOption*")),
     ("a fused step is paired with an older one", FUSED + "agreement/update_terms.cpp",
      "  mix_into(place, backwards());\n", "", test("parallel_test", "*UpdateTermsOf.AStep*/one_copy")),
 ]
