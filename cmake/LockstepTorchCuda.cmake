@@ -1,6 +1,7 @@
 # Imports a LibTorch that was built with CUDA. Its own CMake files ask for the whole CUDA toolkit, compiler included;
 # this project compiles no CUDA source, so libraries and headers are enough.
 #   LOCKSTEP_CUDA_INCLUDE   the folder of cuda_runtime.h
+#   LOCKSTEP_CUDA_CRT_INCLUDE   the folder above crt/host_defines.h, which cuda_runtime.h includes
 #   LOCKSTEP_CUDART         libcudart
 #   LOCKSTEP_CUDNN          libcudnn; if it is missing, libtorch_cuda cannot be loaded, and is left out
 # Sets TORCH_INCLUDE_DIRS, TORCH_LIBRARIES, TORCH_CXX_FLAGS and Torch_VERSION as find_package(Torch) does, and
@@ -19,12 +20,23 @@ function(lockstep_import_cuda_torch prefix)
     set(standard 20)
   endif()
 
-  # Beside the wheel's torch/ lies nvidia/ with the packages that it needs.
+  # Beside the wheel's torch/ lies nvidia/ with the packages that it needs: a folder for each of CUDA 12's packages, one,
+  # cu13, for most of CUDA 13's.
   file(GLOB folders ${prefix}/../nvidia/*/include ${prefix}/../nvidia/*/lib)
-  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h PATHS ${folders} ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} /usr/local/cuda
-            PATH_SUFFIXES include NO_DEFAULT_PATH)
-  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h)
+  set(toolkits ${CUDAToolkit_ROOT} $ENV{CUDAToolkit_ROOT} $ENV{CUDA_HOME} /usr/local/cuda)
+  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h PATHS ${folders} NO_DEFAULT_PATH)
   find_path(LOCKSTEP_CUDA_CRT_INCLUDE crt/host_defines.h PATHS ${LOCKSTEP_CUDA_INCLUDE} ${folders} NO_DEFAULT_PATH)
+  if(NOT LOCKSTEP_CUDA_CRT_INCLUDE)
+    # PyTorch does not ask for the package with the headers under crt/. A toolkit has both, of the same version.
+    find_path(toolkit_include crt/host_defines.h PATHS ${toolkits} PATH_SUFFIXES include NO_CACHE NO_DEFAULT_PATH)
+    find_path(toolkit_include crt/host_defines.h NO_CACHE)
+    if(toolkit_include AND EXISTS ${toolkit_include}/cuda_runtime.h)
+      set(LOCKSTEP_CUDA_INCLUDE ${toolkit_include} CACHE PATH "" FORCE)
+      set(LOCKSTEP_CUDA_CRT_INCLUDE ${toolkit_include} CACHE PATH "" FORCE)
+    endif()
+  endif()
+  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h PATHS ${toolkits} PATH_SUFFIXES include NO_DEFAULT_PATH)
+  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h)
   find_file(LOCKSTEP_CUDART NAMES libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0
             PATHS ${folders} ${LOCKSTEP_CUDA_INCLUDE}/../lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib ${prefix}/lib
                   /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
