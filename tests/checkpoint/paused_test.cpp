@@ -16,6 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Seconds: a rank stands still for longer than the others wait before they look at it.
 TEST(PausedRank, DoesNotEndASave) {
   const TemporaryFolder folder;
   RanksOptions options;

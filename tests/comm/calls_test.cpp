@@ -173,6 +173,7 @@ TEST_P(Calls, BarrierWaitsForEverybody) {
   });
 }
 
+// Seconds over slow engines: 600 operations wait for each other.
 TEST_P(Calls, ManySmallOperations) {
   each_rank([](Communicator& group) {
     at::Tensor tensor = full(7, 1);

@@ -18,6 +18,7 @@ class Paused : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Engines, Paused, ::testing::Values("shm", "tcp", "gloo"),
                          [](const auto& test) { return std::string(test.param); });
 
+// Seconds: a rank stands still for longer than the others wait before they look at it.
 TEST_P(Paused, WhileTheGroupComesUp) {
   const std::string engine = GetParam();
   bool is_there = false;

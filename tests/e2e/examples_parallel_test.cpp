@@ -212,6 +212,7 @@ std::string connection_records(int count) {
   return rows.str();
 }
 
+// Seconds: three trainings by processes.
 TEST(KddMlp, TellsAttacksByItselfAndByDataParallelAndByDdp) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "train.txt", connection_records(1200));

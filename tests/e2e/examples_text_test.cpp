@@ -128,6 +128,7 @@ TEST(GPT2Lm, LossFallsOnTheShippedReviews) {
   EXPECT_LT(last_after(again.out, "Loss: "), low) << again.out;
 }
 
+// Seconds: two trainings of a small GPT-2 by two ranks.
 TEST(FsdpGPT2, HoldsAShareAndLearnsWhatRanksWithSharedWeightsLearn) {
   const ProgramEnd shards = run_ranks(2, "fsdp_gpt2", {"--engine", "tcp", "--accumulation", "2"});
   ASSERT_EQ(shards.code, 0) << shards.err;

@@ -55,6 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                       ExampleUsage{"fsdp_gpt2", "GPT2Block", {"--steps", "0"}, "--steps"}),
     [](const auto& test) { return test.param.program; });
 
+// Seconds: five processes load LibTorch.
 TEST(ExamplesEnd, ThoseOfTheTrainerEndWithTwoAsWell) {
   for (const char* program : {"trainer_reviews", "trainer_dataparallel", "oslo_gpt2"}) {
     const ProgramEnd flag = run_example(program, {"--wings"});

@@ -26,6 +26,7 @@ class Hosts : public ::testing::Test {
 };
 using HostsLong = Hosts;
 
+// Seconds: two launchers start four ranks, which load LibTorch and train.
 TEST_F(Hosts, TheLauncherTrainsOnTwoOfThem) {
   const NetworkHosts hosts(2, "1gbit");
   const auto node = [&](int rank) {

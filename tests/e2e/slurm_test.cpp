@@ -65,6 +65,7 @@ void expect_all_ranks(const std::string& out, int ranks) {
   EXPECT_TRUE(has(out, "Accuracy on the test images:")) << out;
 }
 
+// Seconds: Slurm starts the tasks, and three ranks train.
 TEST_F(Slurm, SrunAloneStartsTheRanksOfOneHost) {
   const ProgramEnd end = on_cluster({"srun", "-n", "3", "-N", "1"}, mnist(), {{"MASTER_ADDR", {}}});
   EXPECT_EQ(end.code, 0) << end.err;
@@ -77,6 +78,7 @@ TEST_F(Slurm, SrunAloneStartsTheRanksOfTwoHosts) {
   expect_all_ranks(end.out, 3);
 }
 
+// Seconds: Slurm starts the tasks, and each loads LibTorch.
 TEST_F(Slurm, TheContextOfATutorialKnowsItsRanks) {
   const std::string shipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
   const ProgramEnd end =
@@ -86,6 +88,7 @@ TEST_F(Slurm, TheContextOfATutorialKnowsItsRanks) {
   EXPECT_TRUE(has(end.out, "Step: 20, Loss: ")) << end.out;
 }
 
+// Seconds: Slurm schedules a batch job by a clock of its own, and four ranks train.
 TEST_F(Slurm, AWrittenScriptStartsAllRanks) {
   write_script(folder_ / "job.sh", {"--nodes", "2", "--ntasks-per-node", "2", "--time", "5"}, mnist());
   const ProgramEnd end = submit(folder_ / "job.sh");
@@ -93,6 +96,7 @@ TEST_F(Slurm, AWrittenScriptStartsAllRanks) {
   expect_all_ranks(job_output(), 4);
 }
 
+// Seconds: Slurm schedules a batch job by a clock of its own.
 TEST_F(Slurm, AScriptWithoutSrunIsToldSo) {
   std::string program;
   for (const std::string& word : mnist()) program += word + " ";
@@ -182,6 +186,7 @@ class SlurmWarning : public Slurm {
   }
 };
 
+// Up to 20 s: Slurm warns a job, queues it again and starts it a second time, by a clock of seconds.
 TEST_F(SlurmWarning, ToALauncherOnEachHostSavesAndQueuesAgainWithEqualBits) {
   expect_saved_and_queued_again({"--nodes", "2"}, {kBin + "/lockstep", "run", "--nproc-per-node", "1"});
 }

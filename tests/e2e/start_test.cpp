@@ -58,6 +58,7 @@ class Start : public ::testing::Test {
   static bool has_openblas() { return !report()["kernels"].empty(); }
 };
 
+// Seconds: three programs load LibTorch.
 TEST_F(Start, GivesEveryProgramTheKernelsOfItsProcessor) {
   if (!has_openblas()) GTEST_SKIP() << "this LibTorch does not use OpenBLAS";
   expect_kernels_that_fit(report());

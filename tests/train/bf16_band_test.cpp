@@ -73,6 +73,7 @@ BandLosses train_for_band(int seed, bool bf16) {
   return losses;
 }
 
+// Seconds: ten trainings of a small BERT.
 TEST(Bf16Band, LossesOfBertAreThoseOfFp32OverFiveSeeds) {
   std::array<std::vector<double>, kBandPoints> fp32, bf16;
   bool any_differs = false;

@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HierarchicalOnHosts,
                            return name;
                          });
 
+// Seconds: 2.8 MB for each of three sums go over a link of 1 Gbit/s.
 TEST_P(HierarchicalOnHosts, IsTheDefaultAndReduces) {
   const NetworkHosts hosts(3, "1gbit");
   run_ranks_as_processes(

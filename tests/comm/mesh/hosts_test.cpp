@@ -86,6 +86,7 @@ TEST_P(MeshOnHosts, NamesThoseThatAnInterfaceDoesNotReach) {
   }
 }
 
+// Seconds: a host counts as out of reach when its time to answer is over.
 TEST_P(MeshOnHosts, NamesThoseThatDoNotAnswer) {
   const NetworkHosts hosts(3, "1gbit");
   hosts.set_link(2, false);

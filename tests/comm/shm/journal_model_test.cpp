@@ -247,12 +247,14 @@ CheckResult check_doomed(const DoomedJob& job) {
   return check_all_interleavings(programs, options);
 }
 
+// Seconds: all orders of stores and deaths, some hundred thousand states.
 TEST(JournalModel, WhoComesLastFindsWholeUpdates) {
   const CheckResult result = check_doomed(DoomedJob());
   EXPECT_EQ(result.failure, "");
   EXPECT_GT(result.endings, 100U);
 }
 
+// Seconds: all orders of stores and deaths of two updates.
 TEST(JournalModel, AlsoWithoutAChangeOfRanks) {
   DoomedJob job;
   job.changes_journal = false;
@@ -260,6 +262,7 @@ TEST(JournalModel, AlsoWithoutAChangeOfRanks) {
   EXPECT_EQ(check_doomed(job).failure, "");
 }
 
+// Seconds: all orders of stores and two deaths.
 TEST(JournalModel, AlsoIfWhoComesNextIsKilledToo) {
   DoomedJob job;
   job.changes_journal = false;

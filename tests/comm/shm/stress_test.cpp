@@ -277,12 +277,15 @@ TEST_F(Stress, ManyThreads) {
   });
 }
 
+// Seconds: a group of processes for each seed, with random operations.
 TEST_F(Stress, ManyProcesses) {
   for_seeds(test_size(7, 100), [](std::uint64_t seed) { run_in_processes({seed, 2 + static_cast<int>(seed % 7)}); });
 }
 
+// Seconds: 64 processes share two cores.
 TEST_F(Stress, SixtyFourProcesses) { run_in_processes({64, 64, 0, 0, 6}); }
 
+// Seconds: a group of processes for each seed, which loses a rank.
 TEST_F(Stress, KilledRanksAreNamed) {
   for_seeds(test_size(7, 100), [](std::uint64_t seed) {
     Dice dice(seed);

@@ -32,6 +32,7 @@ TEST(BenchAllReduce, GivesEachRowItsShareOfTheBound) {
   }
 }
 
+// Seconds: it measures memory and an all-reduce.
 TEST(BenchAllReduce, SaysWhatTheBoundIs) {
   const ProgramEnd end = bench_all_reduce({"--sizes", "4", "--engines", "shm", "--rounds", "1"});
   ASSERT_EQ(end.code, 0) << end.err;

@@ -18,6 +18,7 @@ ProgramEnd bench_trainer(std::vector<std::string> flags) {
   return run_program(words, {}, std::chrono::seconds(300));
 }
 
+// Seconds: the command is started and trains some rounds.
 TEST(BenchTrainer, TimesTheCommandTheFirstStepAndTheUpdates) {
   const ProgramEnd end = bench_trainer({"--steps", "6", "--batch", "4", "--rounds", "2", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;
@@ -43,6 +44,7 @@ TEST(BenchTrainerLong, JudgesTheSavedModelsOnAFileOfTheirOwn) {
   for (const double accuracy : accuracies) EXPECT_TRUE(accuracy > 0 && accuracy <= 1) << accuracy;
 }
 
+// Seconds: two trainings by processes of their own, in rounds.
 TEST(BenchTrainer, ComparesTrainerWithABareLoop) {
   const ProgramEnd end = bench_trainer({"--overhead", "--steps", "5", "--batch", "4", "--rounds", "2", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;

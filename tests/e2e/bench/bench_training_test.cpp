@@ -120,6 +120,7 @@ TEST(BenchWrappersLong, ComparesFiveWaysOnOneText) {
   EXPECT_LT(rows[2]["lines_changed"], rows[4]["lines_changed"]) << "ranks need more than replicas";
 }
 
+// Seconds: a process for each way of training is started and timed.
 TEST(BenchWrappers, PrintsATable) {
   const ProgramEnd end = bench_training(
       {"wrappers", "--model", "mlp", "--batch", "6", "--replicas", "2", "--rounds", "1", "--steps", "2"});
@@ -129,6 +130,7 @@ TEST(BenchWrappers, PrintsATable) {
   }
 }
 
+// Seconds: four groups of processes are timed.
 TEST(BenchStep, DrawsItsChart) {
   const TemporaryFolder folder;
   const ProgramEnd end =
@@ -195,6 +197,7 @@ TEST(BenchStep, DrawsItsChartAsPng) {
   EXPECT_GT(png.size(), width * height / 200) << "an empty page has a byte for 1000 pixels or less";
 }
 
+// Seconds: four trainings by processes of their own.
 TEST(BenchPrecision, ComparesTheLossesOfEachSeed) {
   const TemporaryFolder folder;
   const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";

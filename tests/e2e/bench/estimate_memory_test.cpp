@@ -53,6 +53,7 @@ TEST(EstimateMemory, IsWhatATrainingTakesMore) {
 // Two ranks on each host. Their own and shared memory are measured, beyond what was there before the model.
 class MemoryOfHosts : public ::testing::TestWithParam<std::tuple<int, int, const char*>> {};
 
+// Seconds: ranks of each host are started, and train until their memory no longer grows.
 TEST_P(MemoryOfHosts, IsWithinATenthOfWhatTheirRanksHold) {
   const auto [hosts, stage, dtype] = GetParam();
   const std::string ranks = std::to_string(2 * hosts);

@@ -89,6 +89,7 @@ TEST(PlanLong, SaysThatRanksShareCores) {
   }
 }
 
+// Seconds: it measures an all-reduce on this machine before the step.
 TEST(Plan, SaysWhatDoesNotFitIntoMemory) {
   const ProgramEnd end =
       run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "3", "--batch", "9999999999"});
@@ -98,6 +99,7 @@ TEST(Plan, SaysWhatDoesNotFitIntoMemory) {
   EXPECT_FALSE(has(end.err, "frame #")) << end.err;
 }
 
+// Seconds: it measures steps and an all-reduce on this machine first.
 TEST(Plan, SaysWhatItExtrapolates) {
   const ProgramEnd end = plan({"--hosts", "2,64", "--link", "10gbit"});
   ASSERT_EQ(end.code, 0) << end.err;

@@ -85,6 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Table, NamesTheCauseByTextLong,
                                            ModeAndEngine("catch", "shm"), ModeAndEngine("throw", "gloo")),
                          name_of);
 
+// Seconds: the launcher waits before it ends a rank that has reported its failure.
 TEST(Attribution, NamesARankThatFailedAndDoesNotEnd) {
   const ProgramEnd end = run_failing("hang", "shm");
   EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;

@@ -76,6 +76,7 @@ TEST_F(ElasticHostsLong, TakeOneBackThatWasSilent) {
   expect(b, "the ranks start: 2 on 2 hosts (host-a, host-b)");
 }
 
+// Seconds: hosts count as lost only after seconds of silence.
 TEST_F(ElasticHosts, TakeOverIfTheyAreMoreThanThePartOfTheServingOne) {
   const NetworkHosts hosts(3, "1gbit");
   const std::vector<Program> all = start_all(hosts);

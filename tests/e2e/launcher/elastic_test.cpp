@@ -259,6 +259,7 @@ TEST_F(ElasticLong, IsNotMisledByClocks) {
   EXPECT_FALSE(a->wait_for("lost", Deadline::after(std::chrono::seconds(3)))) << a->err();
 }
 
+// Seconds: a launcher that is lost counts as such after a time of silence.
 TEST_F(Elastic, WaitsForAReplacementWhereTheNumberIsFixed) {
   const Words flags{"--rdzv-backend=c10d", "--max-restarts=1"};
   const Program a = start("2", flags);

@@ -17,6 +17,7 @@ namespace {
 using FusingHosts = SurvivingHosts;
 using FusingHostsLong = SurvivingHosts;
 
+// Seconds: two launchers start four ranks and a fifth, and all pause in each step, so that one dies in the middle.
 TEST_F(FusingHosts, FinishAnUpdate) {
   const Words all{"writing", "gradients"};
   for (const std::string& place : Words(all.begin(), test_size(all.begin() + 1, all.end()))) {

@@ -53,6 +53,7 @@ void expect_bits(const ProgramEnd& end, const std::string& bits) {
   EXPECT_EQ(trained_bits(end), bits) << end.out << end.err;
 }
 
+// Seconds: all ranks die and start again at several moments.
 TEST(JobMemory, AllRanksContinueWhereverTheyDie) {
   const TemporaryFolder calm_folder;
   const ProgramEnd undisturbed = run_trainer(calm_folder.path(), {});

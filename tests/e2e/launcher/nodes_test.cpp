@@ -154,6 +154,7 @@ TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
   EXPECT_TRUE(has(end.err, "node 1 of 2 did not join within 0.5 s")) << end.err;
 }
 
+// Seconds: launchers tell once a second who is missing.
 TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {
   const auto four = [&](const std::string& rank) {
     return launch({"--nnodes=4", "--node-rank=" + rank, "--master-port", port_.text()}, {"true"});
@@ -167,6 +168,7 @@ TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {
   ASSERT_TRUE(first.wait_for(" s left\n", soon()));
 }
 
+// Seconds: launchers tell once a second who is missing.
 TEST_F(Nodes, MayStartAgainBeforeAllAreThere) {
   const auto three = [&](int rank, int local_ranks) {
     return launch({"--nnodes=3", "--node-rank=" + std::to_string(rank),

@@ -75,6 +75,7 @@ TEST_F(Spares, BecomeTheRanksOfTheNextStart) {
   EXPECT_TRUE(has(run.err(), "[default1]:error 1\n")) << run.err();
 }
 
+// Seconds: a spare loads LibTorch for each of three restarts.
 TEST_F(Spares, AreThereAgainForEachRestart) {
   RunningProgram run(job({}, shell("echo n=$TORCHELASTIC_RESTART_COUNT; echo pid=$$; exec sleep 300")), kTold);
   for (int restart = 0; restart < 3; ++restart) {
@@ -139,6 +140,7 @@ TEST_F(Spares, OfASubcommandWithoutLibTorchDoNothingToo) {
   EXPECT_EQ(await_pids(run, 1).size(), 1U);
 }
 
+// Seconds: two spares load LibTorch.
 TEST_F(Spares, EndWithTheJob) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     RunningProgram run(job({}, shell("echo pid=$$; exec sleep 300")), kTold);

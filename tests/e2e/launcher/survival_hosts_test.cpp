@@ -61,6 +61,7 @@ TEST_F(SurvivingHostsLong, GoOnWithoutARankOnOneOfThem) {
   expect_undisturbed({end_of(a), end_of(b)});
 }
 
+// Seconds: two launchers, and a process that loads LibTorch to replace a rank.
 TEST_F(SurvivingHosts, ReplaceTheirLastRank) {
   const Words all{"1", "0"};
   for (const std::string& rank : Words(all.begin(), test_size(all.begin() + 1, all.end()))) {
@@ -79,6 +80,7 @@ TEST_F(SurvivingHostsLong, FailIfNoneHasARank) {
   }
 }
 
+// Seconds: the ranks pause in each step, so that a launcher can join in the middle.
 TEST_F(SurvivingHosts, LetAHostJoinWhileTheyTrainAndGoOnWithoutIt) {
   const Words events{"0", "20", "say", "2", "6", "slow"};
   const Program a = elastic("1:2", events);

@@ -37,6 +37,7 @@ TEST(ElasticMistakesLong, AProcessThatJoinsAndEndsItsLoopBeforeTheOthersIsReport
   EXPECT_TRUE(has(end.err, "and rank 0 makes another step")) << end.err;
 }
 
+// Seconds: each mistake ends a process that has loaded LibTorch.
 TEST(ElasticMistakes, CallsWithinAStepOrTheFunctionForAGroupAreRefused) {
   const std::pair<const char*, const char*> cases[] = {{"step-in-step", "make_step within make_step"},
                                                        {"end-in-step", "finish within make_step"},

@@ -91,6 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                                  "ranks 1 to 4"}),
     [](const auto& test) { return std::string(test.param.name); });
 
+// Seconds: two jobs of three ranks, which pause in each step.
 TEST(ElasticLoopJobs, ARankThatHasHalfUpdatedIsSurvived) {
   expect_bits_of_the_undisturbed_loop({"", 3, {"1", "5", "writing"}, "ranks 2 to 3"}, "own-fuse");
 }
@@ -106,6 +107,7 @@ TEST(ElasticLoopJobsLong, RanksThatHaveHalfUpdatedAreSurvivedWhoeverTheyAre) {
   }
 }
 
+// Seconds: two jobs, and a process that loads LibTorch to replace a rank.
 TEST(ElasticLoopJobs, ALostRankIsReplacedAndTheLauncherReportsBoth) {
   const ProgramEnd calm = run({"--nproc-per-node=1"}, elastic_rank(kManySteps), {{"OMP_NUM_THREADS", "1"}});
   const Words all{"own-fuse", "", "fuse", "accelerate", "own"};

@@ -42,6 +42,7 @@ std::string value_of(const std::string& name, const std::string& text) {
   return text.substr(begin, text.find_first_of(" \n", begin) - begin);
 }
 
+// Seconds: two trainings by processes, of which one is disturbed.
 TEST(Chaos, TheWeightsAreEqualAfterKillsAndPauses) {
   const std::string faults = std::to_string(test_size(1, 3)), ranks = std::to_string(test_size(2, 3));
   const ProgramEnd end = run_chaos(
@@ -85,6 +86,7 @@ ProgramEnd run_against(const std::string& script, const std::vector<std::string>
   return run_program(chaos(joined_words(flags, {"--", program, "train"})), {}, std::chrono::seconds(120));
 }
 
+// Seconds: two jobs, which must still run when the fault comes.
 TEST(Chaos, OtherWeightsAreAFailure) {
   const ProgramEnd end =
       run_against("touch $LOCKSTEP_SURVIVAL_FILE; [ $RANK = 1 ] || echo $$ > $o/model.safetensors; exec sleep 2",
@@ -96,6 +98,7 @@ TEST(Chaos, OtherWeightsAreAFailure) {
   EXPECT_GT(std::filesystem::remove_all(value_of("logs", end.out)), 0U) << end.out;
 }
 
+// Seconds: two jobs, which must still run when the fault comes.
 TEST(Chaos, ARankThatEndsByItselfIsAFailure) {
   const ProgramEnd end = run_against(
       "touch $LOCKSTEP_SURVIVAL_FILE; echo same > $o/model.safetensors; [ $RANK$LOCKSTEP_MEMBER = 1 ] || exec sleep 2; "

@@ -20,6 +20,7 @@ ProgramEnd run_self_test_command(std::vector<std::string> flags) {
 
 bool self_test_says(const ProgramEnd& end, const std::string& part) { return end.out.find(part) != std::string::npos; }
 
+// Seconds: two jobs by processes.
 TEST(SelfTest, PassesOnTwoAndThreeRanks) {
   for (int count = 3; count >= test_size(3, 2); --count) {
     const std::string ranks = std::to_string(count);

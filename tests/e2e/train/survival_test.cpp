@@ -168,6 +168,7 @@ void kill_all_ranks(const RunningProgram& program, int ranks) {
   }
 }
 
+// Seconds: two trainings, one of which starts its ranks again.
 TEST(Survival, AllRanksAreKilledAndContinueFromTheLaunchersMemory) {
   const TemporaryFolder folder;
   RunningProgram program(job(3, folder / "out", {"--max-restarts", "1"}, kSurvive));

@@ -99,6 +99,7 @@ void expect_fine_tuned(const Learned& learned) {
   }
 }
 
+// Seconds: one training by processes, and two commands with its model.
 TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) { expect_fine_tuned({"2", "160", 0, 0}); }
 TEST(TrainCommandLong, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) { expect_fine_tuned({"4", "2000", 0.45, 0.6}); }
 
@@ -110,6 +111,7 @@ struct StopBySignal {
 };
 class TrainCommandStop : public ::testing::TestWithParam<StopBySignal> {};
 
+// Seconds: a training by processes is stopped and started again.
 TEST_P(TrainCommandStop, SavesAndTheNextStartGoesOn) {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
@@ -217,6 +219,7 @@ TEST(TrainCommand, AWarningBeforeTheFirstStepIsKeptForIt) {
   EXPECT_TRUE(says(end.out, "Stopped by signal 10 (SIGUSR1) after step 1.")) << end.out;
 }
 
+// Seconds: a training by processes, and a command with its model.
 TEST(TrainCommand, LearnsImagesOnTwoRanks) {
   const TemporaryFolder folder;
   const std::string digits = folder / "digits";

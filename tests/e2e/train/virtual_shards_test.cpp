@@ -28,6 +28,7 @@ std::string weights_in(const std::string& output, int step) {
   return read_file(output + "/checkpoint-" + std::to_string(step) + "/model.safetensors");
 }
 
+// Seconds: two trainings by processes, of one and of three ranks.
 TEST(VirtualShardsCommand, WritesTheSameWeightsOnAnyNumberOfRanks) {
   const TemporaryFolder folder;
   const std::string alone = folder / "alone";

@@ -253,6 +253,7 @@ std::string name_of_copy_way(const CopyWay& way) {
          (way.shares_weights ? "" : "_own_weights");
 }
 
+// Seconds: tens of random trainings, each with and without fuse.
 TEST_P(FuseBf16Property, HasTheBitsOfCastingInEveryForward) {
   const bool is_mpi = std::string(GetParam().engine) == "mpi";
   if (is_mpi && MpiPlaces::why_not()) GTEST_SKIP() << *MpiPlaces::why_not();

@@ -105,6 +105,7 @@ INSTANTIATE_TEST_SUITE_P(StagesLong, SecondOrder,
                                            SecondOrderCase{"stage2_shm", "shm", 2, 2, true}),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// Seconds: five orders of backward passes, each by one process and by ranks.
 TEST_P(SecondOrder, PenaltiesMakeTheStepsOfOneProcess) {
   const SecondOrderCase& param = GetParam();
   for (const Backwards order : {Backwards::One, Backwards::PenaltyFirst, Backwards::PenaltyLast,

@@ -215,6 +215,7 @@ struct ShardWay {
 
 class ShardProperty : public ::testing::TestWithParam<ShardWay> {};
 
+// Seconds: tens of random trainings, each on one rank and on several.
 TEST_P(ShardProperty, HasTheBitsOfOneRank) {
   const ShardWay& way = GetParam();
   const bool is_mpi = std::string(way.engine) == "mpi";

@@ -43,6 +43,7 @@ void expect_survival(const Optimizers& make, const FatalPlace& place, Clip clip 
   }
 }
 
+// Seconds: sixteen groups of processes, each of which loses a rank.
 TEST(FuseSurvival, DiesWhereItWrites) {
   for (const char* kind : {"weights", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}) {
     for (const double part : {0.0, 0.3, 0.6, 1.0}) expect_survival(make_adam, {kind, part, PROT_READ});
