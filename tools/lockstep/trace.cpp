@@ -56,7 +56,7 @@ class TraceCommand : public Subcommand {
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_option("--seed", seed_, "of weights and batch")->capture_default_str();
-    app.add_option("--output", output_, "write a trace that chrome://tracing and ui.perfetto.dev show");
+    app.add_option("--output", output_, "write a trace that ui.perfetto.dev shows");
     app.add_flag("--json", json_, "print one JSON object");
     show_examples(app, {"lockstep trace --model bert-tiny --batch 8 --seq 32",
                         "lockstep trace --model gpt2 --devices cpu:0,cpu:1 --mode parallel-loss --output trace.json"});
