@@ -13,7 +13,7 @@ namespace lockstep {
 namespace {
 
 [[noreturn]] void refuse_folder(const std::string& path, int code) {
-  throw Error("cannot make the folder " + path + ": " + errno_text(code), "lockstep run",
+  throw Error("cannot make the folder " + path + ": " + errno_text(code), "the launcher",
               "choose a folder that you may write to, with --log-dir or TMPDIR");
 }
 

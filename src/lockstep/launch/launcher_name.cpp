@@ -10,7 +10,7 @@ namespace lockstep {
 std::string launcher_name() { return fmt::format("{} (pid {})", host_name(), ::getpid()); }
 
 std::string at_launcher(const std::string& what) {
-  return fmt::format("lockstep run on {}, {}", launcher_name(), what);
+  return fmt::format("the launcher on {}, {}", launcher_name(), what);
 }
 
 }  // namespace lockstep

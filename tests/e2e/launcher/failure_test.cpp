@@ -187,6 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"no_number", {"run", "--nproc-per-node", "two", "true"}, 2, "--nproc-per-node is 'two'"},
         BadCommand{"elastic", {"run", "--nnodes", "2:1", "true"}, 2, "--nnodes is '2:1'"},
         BadCommand{"no_such_program", {"run", "./no-such-program"}, 1, "cannot start ./no-such-program"},
+        BadCommand{"no_such_program_of_launch", {"launch", "--cpu", "./no-such-program"}, 1, "where: the launcher\n"},
         BadCommand{"not_on_the_path", {"run", "no-such-program"}, 1, "a program of the current folder is written ./"},
         BadCommand{"no_script", {"run", "/etc/passwd"}, 1, "it is not a program, and has no first line"},
         BadCommand{"log_folder_is_a_file", {"run", "--log-dir", "/etc/passwd/x", "true"}, 1, "/etc/passwd/x"},

@@ -15,7 +15,7 @@ namespace lockstep {
 template <typename Read>
 auto read_launcher_message(const std::string& text, const std::string& what, Read read) {
   const auto refuse = [&](const std::string& problem) {
-    throw Error(what + " cannot be read: " + problem, "lockstep run",
+    throw Error(what + " cannot be read: " + problem, "the launcher",
                 "run all hosts with one version of Lockstep; give the job a secret (LOCKSTEP_SECRET) where others "
                 "reach its store");
   };

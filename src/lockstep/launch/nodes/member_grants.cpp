@@ -12,7 +12,7 @@
 namespace lockstep {
 
 MemberGrants::MemberGrants() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_) throw Error("cannot make an event: " + errno_text(errno), "lockstep run", "raise ulimit -n");
+  if (!event_) throw Error("cannot make an event: " + errno_text(errno), "the launcher", "raise ulimit -n");
 }
 
 void MemberGrants::push(std::optional<int> member) {

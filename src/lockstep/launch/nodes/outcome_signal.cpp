@@ -18,7 +18,7 @@ Outcome Outcome::of_failure(const std::string& story, int restarts, int max_rest
 }
 
 OutcomeSignal::OutcomeSignal() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_) throw Error("cannot make an event: " + errno_text(errno), "lockstep run", "raise ulimit -n");
+  if (!event_) throw Error("cannot make an event: " + errno_text(errno), "the launcher", "raise ulimit -n");
 }
 
 void OutcomeSignal::publish(const Outcome& outcome) {

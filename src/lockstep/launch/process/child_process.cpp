@@ -27,12 +27,12 @@ namespace lockstep {
 namespace {
 
 [[noreturn]] void cannot_start(const std::string& program, int code, const std::string& fix) {
-  throw Error(fmt::format("cannot start {}: {}", program, errno_text(code)), "lockstep run", fix);
+  throw Error(fmt::format("cannot start {}: {}", program, errno_text(code)), "the launcher", fix);
 }
 
 [[noreturn]] void refuse_watch(const std::string& program, int code) {
   const bool is_full = code == EMFILE || code == ENFILE;
-  throw Error(fmt::format("cannot watch {}: pidfd_open: {}", program, errno_text(code)), "lockstep run",
+  throw Error(fmt::format("cannot watch {}: pidfd_open: {}", program, errno_text(code)), "the launcher",
               is_full
                   ? "raise the limit of open files (ulimit -n)"
                   : "the system call pidfd_open is needed: Linux 5.4 or newer, and a sandbox (seccomp) that lets it "

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 EventLoop::EventLoop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) throw_failed_call("cannot wait for events", "epoll_create1", errno, "lockstep run", "raise ulimit -n");
+  if (!epoll_) throw_failed_call("cannot wait for events", "epoll_create1", errno, "the launcher", "raise ulimit -n");
 }
 
 EventLoop::Token EventLoop::watch(int fd, std::uint32_t events, std::function<void()> ready) {
@@ -21,7 +21,7 @@ EventLoop::Token EventLoop::watch(int fd, std::uint32_t events, std::function<vo
   event.events = events;
   event.data.u64 = token;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    throw Error("cannot watch a descriptor: " + errno_text(errno), "lockstep run",
+    throw Error("cannot watch a descriptor: " + errno_text(errno), "the launcher",
                 "raise the limits of the system: ulimit -n, fs.epoll.max_user_watches");
   }
   watches_.emplace(token, std::make_shared<Watch>(Watch{fd, std::move(ready)}));

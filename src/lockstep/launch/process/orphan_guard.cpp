@@ -79,13 +79,13 @@ void kill_everything(const std::set<pid_t>& groups, const std::string& mark) {
 OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error("cannot make a pipe: " + errno_text(errno), "lockstep run", "raise ulimit -n");
+    throw Error("cannot make a pipe: " + errno_text(errno), "the launcher", "raise ulimit -n");
   }
   const UniqueFd read_end(ends[0]);
   pipe_ = UniqueFd(ends[1]);
   pid_ = ::fork();
   if (pid_ < 0)
-    throw Error("cannot start the guard process of the job: " + errno_text(errno), "lockstep run",
+    throw Error("cannot start the guard process of the job: " + errno_text(errno), "the launcher",
                 advice_without_process(errno));
   if (pid_ == 0) {
     pipe_.reset();  // otherwise it would wait for itself

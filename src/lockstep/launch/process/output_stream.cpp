@@ -27,7 +27,7 @@ bool write_all(int fd, std::string_view text) {
 OutputStream::OutputStream(EventLoop& loop, Targets targets) : loop_(loop), targets_(std::move(targets)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error("cannot make a pipe for a rank's output: " + errno_text(errno), "lockstep run", "raise ulimit -n");
+    throw Error("cannot make a pipe for a rank's output: " + errno_text(errno), "the launcher", "raise ulimit -n");
   }
   read_end_ = UniqueFd(ends[0]);
   write_end_ = UniqueFd(ends[1]);

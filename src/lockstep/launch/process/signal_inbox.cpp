@@ -42,7 +42,7 @@ SignalInbox::SignalInbox() {
   if (!fd_) {
     const int code = errno;
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    throw_failed_call("cannot wait for signals", "signalfd4", code, "lockstep run", "raise ulimit -n");
+    throw_failed_call("cannot wait for signals", "signalfd4", code, "the launcher", "raise ulimit -n");
   }
 }
 

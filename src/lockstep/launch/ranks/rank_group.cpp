@@ -25,7 +25,7 @@ constexpr std::size_t kLastLines = 20;
 UniqueFd open_file(const std::string& path, int flags) {
   UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
   if (!file) {
-    throw Error("cannot open " + path + ": " + errno_text(errno), "lockstep run",
+    throw Error("cannot open " + path + ": " + errno_text(errno), "the launcher",
                 "choose a folder that you may write to with --log-dir");
   }
   return file;

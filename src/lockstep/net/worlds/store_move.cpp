@@ -19,7 +19,7 @@ void forget_store_moves(const std::string& path) {
   std::error_code failure;
   std::filesystem::remove(path, failure);
   if (failure)
-    throw Error("cannot remove " + path + ": " + failure.message(), "lockstep run", "see who owns the folder");
+    throw Error("cannot remove " + path + ": " + failure.message(), "the launcher", "see who owns the folder");
 }
 
 std::optional<StoreMove> read_store_move(const std::string& path) {
