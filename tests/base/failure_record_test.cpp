@@ -103,6 +103,21 @@ TEST(FailureRecord, HasTheCause) {
   EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "lost_peer"}, {"blames", 3}}));
 }
 
+// Ranks that have met refuse what they read, too: the record shows it, and each rank need not print it.
+TEST(FailureRecord, TellsWhetherARefusalIsRecorded) {
+  const nlohmann::json json = file_after([] {
+    record_failure("the files differ", {Kind::Usage, -1});
+    if (!record_usage_error("the files differ")) throw std::runtime_error("is not recorded");
+  });
+  EXPECT_EQ(json["message"]["message"], "the files differ");
+  EXPECT_EQ(json["lockstep"]["cause"], "usage");
+  const nlohmann::json other = file_after([] {
+    record_failure("lost", {Kind::LostPeer, 0});
+    if (record_usage_error("a wrong flag")) throw std::runtime_error("is recorded");
+  });
+  EXPECT_EQ(other["message"]["message"], "lost");
+}
+
 TEST(FailureRecord, TakesBlameOfItselfForItsOwnFault) {
   const nlohmann::json json = file_after([] { throw_caused(Error("x", "here", "none"), {Kind::AbortedByPeer, 1}); });
   EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "own"}}));

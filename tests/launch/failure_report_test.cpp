@@ -76,6 +76,12 @@ TEST(FailureReport, ShowsWhatRanksRefuseOnce) {
       << text;
   EXPECT_FALSE(has(text, "last lines")) << text;
   EXPECT_TRUE(has(text, "fix: correct what its message names")) << text;
+  // A process that was to join need not have printed why it did not.
+  EXPECT_EQ(
+      describe_end(refusal(1)),
+      "exit code 2. It refused what it was started with, and would refuse it again\n  its message:\n    | unknown "
+      "flag '--x'\n    |   fix: --help");
+  EXPECT_EQ(describe_end(end_of(0, 3, 0, {"a line"})), "exit code 3");
 }
 
 // It writes no lines on standard error that matter, and nothing has to be mended.

@@ -19,6 +19,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/processor/address_space.h"
 #include "lockstep/base/signals.h"
@@ -80,7 +81,8 @@ void print_failure(const std::string& name, const std::string& text, const Comma
   }
 }
 
-// All ranks of a job refuse the same words, and its launcher shows what a rank has recorded: the first one is enough.
+// All ranks of a job refuse the same words and files, and its launcher shows what a rank has recorded: the first one is
+// enough.
 // What another program records does not count there. A launcher gives each rank a session of its own.
 void refuse(const std::string& name, const std::string& text, const CommandStreams& streams) {
   const bool is_recorded = record_usage_error(text);
@@ -155,7 +157,10 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     refuse(entry.name, error.what(), streams);
     return kNotUnderstood;
   } catch (const Error& error) {
-    print_failure(entry.name, error.what(), streams);
+    const FailureCause* const cause = cause_of(error);
+    const bool is_refusal = cause != nullptr && cause->kind == FailureCause::Kind::Usage;
+    if (is_refusal) refuse(entry.name, error.what(), streams);
+    if (!is_refusal) print_failure(entry.name, error.what(), streams);
   } catch (const std::bad_alloc&) {
     print_failure(entry.name, "not enough memory for what was asked\n  fix: ask for less at once", streams);
   } catch (const std::length_error&) {

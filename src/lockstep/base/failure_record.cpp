@@ -197,7 +197,8 @@ bool record_usage_error(const std::string& message) noexcept {
     Recorder& recorder = the_recorder();
     const std::lock_guard<std::mutex> lock(recorder.mutex);
     const auto path = env_string("TORCHELASTIC_ERROR_FILE");
-    if (recorder.is_on || !path) return false;
+    if (!path) return false;
+    if (recorder.is_on) return recorder.last && recorder.last->kind == FailureCause::Kind::Usage;
     const nlohmann::json json = content(message, launched_rank(), FailureCause{FailureCause::Kind::Usage, -1});
     return write(*path, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } catch (...) {  // out of memory: the launcher sees the exit code

@@ -48,10 +48,10 @@ void record_failure(const std::string& message, const FailureCause& cause) noexc
 /// catches an error and throws another one does not become its cause.
 void record_failure(const std::exception& error) noexcept;
 
-/// Records that this process refuses what it was started with. Does nothing once it records failures: then it has met
-/// other ranks, or begun to, and another start may end otherwise. A reader must compare the process's number in the
-/// file with the rank's: a rank may start programs, whose mistakes are not its own.
-/// @return  whether it is recorded, for the launcher to show
+/// Records that this process refuses what it was started with. Writes nothing once it records failures: then it has met
+/// other ranks, or begun to, and `record_failure` says whether another start may end otherwise. A reader must compare
+/// the process's number in the file with the rank's: a rank may start programs, whose mistakes are not its own.
+/// @return  whether a refusal is recorded, for the launcher to show
 bool record_usage_error(const std::string& message) noexcept;
 
 /// Records that this process, which has not failed, ends because a signal has asked a rank to. `message` says what was

@@ -92,7 +92,7 @@ void Attempt::continue_without(const RankEnd& end) {
   if (end.was_member) {
     log_warning("{} ended: {}. {}", who, end.status.describe(), survivors());
   } else {
-    log_warning("{}, which was to join the running ranks, ended: {}", who, end.status.describe());
+    log_warning("{}, which was to join the running ranks, ended: {}", who, describe_end(end));
   }
   if (ranks_.a_member_succeeded()) return;
   if (ranks_.running_members() > 0) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/base/text/download_hint.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
@@ -138,6 +139,20 @@ void refuse_flags_of_other_tasks(const TaskFlags& flags) {
   if (!is_language && flags.append_eos) refuse("--append-eos");
 }
 
+// What is wrong with a file is so on every rank, and in every further start: the launcher starts no rank again, and the
+// error is shown once. A cause means that ranks have met meanwhile.
+template <typename Make>
+auto refusing_files(const Make& make) {
+  try {
+    return make();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    if (cause_of(error) != nullptr || dynamic_cast<const TimeoutError*>(&error) != nullptr) throw;
+    throw_caused(error, FailureCause{FailureCause::Kind::Usage, -1});
+  }
+}
+
 }  // namespace
 
 TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
@@ -147,7 +162,7 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
                     : flags.task == kLanguageModeling    ? make_language_modeling_task
                     : flags.task == kImageClassification ? make_image_classification_task
                                                          : make_tabular_classification_task;
-  TrainingTask task = make(flags, args);
+  TrainingTask task = refusing_files([&] { return make(flags, args); });
   task.data_arguments["max_length"] = flags.max_length == 0 ? nlohmann::json() : nlohmann::json(flags.max_length);
   task.data_arguments["text_column"] = fmt::format("{}", fmt::join(flags.text_columns, ","));
   task.data_arguments["label_column"] = fmt::format("{}", fmt::join(flags.label_columns, ","));

@@ -139,11 +139,8 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
   return advice_for(first.status, out_of_memory, has_lines);
 }
 
-}  // namespace
-
-std::string describe_failure(const RankEnd& first) {
-  std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} {}", first.rank, first.local_rank, first.pid,
-                                 host_name(), how_first(first));
+// `text`, which says who has ended and how, with what the rank has said.
+std::string with_message(std::string text, const RankEnd& first) {
   if (is_usage_error(first)) text += ". It refused what it was started with, and would refuse it again";
   const std::vector<std::string> message = message_lines(first);
   const bool message_says_it = stopped_in_order(first) || (is_usage_error(first) && !message.empty());
@@ -154,6 +151,18 @@ std::string describe_failure(const RankEnd& first) {
   }
   if (has_lines) text += "\n  its last lines on standard error:" + indented(first.last_lines);
   return text;
+}
+
+}  // namespace
+
+std::string describe_failure(const RankEnd& first) {
+  const std::string who =
+      fmt::format("rank {} (local rank {}, pid {}) on {}", first.rank, first.local_rank, first.pid, host_name());
+  return with_message(who + " " + how_first(first), first);
+}
+
+std::string describe_end(const RankEnd& end) {
+  return is_usage_error(end) ? with_message(end.status.describe(), end) : end.status.describe();
 }
 
 Error failure_report(const std::vector<RankEnd>& ends, const std::string& story, int restarts,

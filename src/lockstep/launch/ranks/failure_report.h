@@ -13,6 +13,9 @@ namespace lockstep {
 /// stopped in order, it says so instead of "failed first".
 std::string describe_failure(const RankEnd& first);
 
+/// "exit code 1"; of a rank that has refused what it was started with, and need not have printed why, with its message.
+std::string describe_end(const RankEnd& end);
+
 /// The error that ends a job: which rank failed first, how, its last output, how the others ended, and what to try.
 /// @param ends  ranks of this node, in the order in which they ended
 /// @param story  another node's account of the failure; empty if it happened on this node
