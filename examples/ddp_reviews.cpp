@@ -38,6 +38,7 @@ std::shared_ptr<const ls::TextDataset> rows_of(const std::string& path, std::int
   columns.texts = {args.text};
   columns.label = args.label;
   columns.labels = labels;
+  columns.empty_texts = ls::RowPolicy::Skip;
   auto rows = ls::open_text_file(path, columns);
   return samples > 0 ? ls::sample_rows(rows, samples, 42) : rows;
 }

@@ -31,6 +31,7 @@ struct Arguments {
 std::shared_ptr<const ls::TextDataset> contexts(const Arguments& args) {
   ls::TextFileOptions columns;
   columns.texts = {args.column};
+  columns.empty_texts = ls::RowPolicy::Skip;
   const bool is_squad = std::filesystem::path(args.data).extension() == ".json";
   return is_squad ? ls::read_squad_texts(args.data, columns, ls::SquadRows::Contexts)
                   : ls::open_text_file(args.data, columns);

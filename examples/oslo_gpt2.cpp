@@ -48,6 +48,7 @@ void train(const Arguments& args) {
   const int rank = parallel_context->get_local_rank(ls::ParallelMode::Data);
   ls::TextFileOptions columns;
   columns.texts = {args.column};
+  columns.empty_texts = ls::RowPolicy::Skip;
   ls::TokenizeOptions truncate;
   truncate.truncation = true;
   truncate.max_length = args.seq_len;

@@ -31,6 +31,7 @@ std::shared_ptr<const ls::TextDataset> some_rows(const std::string& path, std::i
   columns.texts = {args.text};
   columns.label = args.label;
   columns.labels = labels;
+  columns.empty_texts = ls::RowPolicy::Skip;
   const auto rows = ls::open_text_file(path, columns);
   return ls::sample_rows(rows, std::min(samples, rows->size()), 42);
 }

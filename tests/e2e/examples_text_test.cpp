@@ -8,6 +8,7 @@
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_size.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {
@@ -86,6 +87,18 @@ TEST(DdpReviews, RatesInStarsAsTheOriginalDoes) {
   EXPECT_EQ(numbers_after(end.out, "Accuracy on the test reviews: ").size(), 1U) << "rank 0 alone prints\n" << end.out;
   EXPECT_TRUE(contains(end.out, "Model checkpoint saved in ")) << end.out;
   EXPECT_EQ(nlohmann::json::parse(read_file(folder / "saved/config.json"))["id2label"].size(), 5U);
+}
+
+TEST(DdpReviews, LeavesOutRowsWithoutAText) {
+  const TemporaryFolder folder;
+  const std::string file =
+      write_lines(folder / "rows.csv", "review,division\ngood,positive\n,neutral\nbad,negative\n \t,positive\n");
+  const ProgramEnd end = run_ranks(2, "ddp_reviews",
+                                   {"--train", file, "--test", file, "--tokenizer", kExamplesShipped + "reviews-vocab",
+                                    "--epochs", "1", "--batch_size", "1", "--max_length", "8"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(contains(end.err, "left out 2 of 4 rows: 0 for their label, 2 for an empty text")) << end.err;
+  EXPECT_TRUE(contains(end.out, "Accuracy on the test reviews: ")) << end.out;
 }
 
 TEST(DdpReviewsLong, HintsAtALossThatDoesNotFall) {
