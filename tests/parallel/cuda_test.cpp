@@ -1,6 +1,7 @@
 // Compares data parallelism on CUDA devices with one process on the CPU. Ranks are processes; this one does not use
 // CUDA, so that it can fork others.
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -38,7 +39,8 @@ CudaNet same_net() {
   return CudaNet();
 }
 
-// The weights after some steps over the whole batch in one process on the CPU.
+// The weights after some steps over the whole batch in one process on the CPU. In a rank's process: a backward starts
+// threads for the devices, after which this one cannot be forked.
 std::vector<at::Tensor> weights_on_cpu(int world_size) {
   CudaNet net = same_net();
   torch::optim::SGD optimizer(net->parameters(), 0.1);
@@ -83,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CudaDdp,
 TEST_P(CudaDdp, EqualsOneProcessOnTheCpu) {
   const CudaDdpCase& param = GetParam();
   SKIP_WITHOUT_CUDA(param.world_size);
-  const auto want = weights_on_cpu(param.world_size);
   run_ranks_as_processes(param.world_size, [&](const Membership& membership) {
+    const auto want = weights_on_cpu(param.world_size);
     const c10::DeviceGuard current(device_of_rank(membership.rank));
     DistributedDataParallelOptions options;
     options.process_group = make_communicator(param.engine, membership);
@@ -135,24 +137,103 @@ TEST_P(CudaNorm, OverAllRanksEqualsThatOfTheWholeBatch) {
 class CudaReplicas : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Devices, CudaReplicas, ::testing::Values(1, 2, 4));
 
+std::vector<ReplicaDevice> first_cuda_devices(int count) {
+  std::vector<ReplicaDevice> devices;
+  for (int i = 0; i < count; ++i) devices.emplace_back("cuda:" + std::to_string(i));
+  return devices;
+}
+
+// The weights after the steps of weights_on_cpu, made by replicas on devices.
+std::vector<at::Tensor> weights_of_replicas(int devices) {
+  CudaNet net = same_net();
+  net->to(device_of_rank(0));
+  DataParallel<CudaNet> dp(net, first_cuda_devices(devices));
+  torch::optim::SGD optimizer(net->parameters(), 0.1);  // it leaves no trace in the weights' versions
+  for (int step = 0; step < kCudaSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor output = dp.forward(cuda_inputs(step, devices * kCudaRows));  // scattered from the CPU
+    EXPECT_EQ(output.device(), device_of_rank(0));
+    output.square().mean().backward();
+    optimizer.step();
+  }
+  return net->parameters();
+}
+
 TEST_P(CudaReplicas, EqualOneProcessOnTheCpu) {
   SKIP_WITHOUT_CUDA(GetParam());
-  const auto want = weights_on_cpu(GetParam());
   run_ranks_as_processes(1, [&](const Membership&) {
-    std::vector<ReplicaDevice> devices;
-    for (int i = 0; i < GetParam(); ++i) devices.emplace_back("cuda:" + std::to_string(i));
+    const auto want = weights_on_cpu(GetParam());
+    expect_all_near(weights_of_replicas(GetParam()), want, 1e-5);
+  });
+}
+
+// Streams of a program's own do not wait for the devices' default ones.
+TEST_P(CudaReplicas, FollowTheCallersStreams) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(1, [&](const Membership&) {
+    const auto want = weights_on_cpu(GetParam());
+    const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
+    for (int i = 0; i < GetParam(); ++i) cuda.exchangeStream(cuda.getStreamFromGlobalPool(device_of_rank(i)));
+    expect_all_near(weights_of_replicas(GetParam()), want, 1e-5);
+  });
+}
+
+// Between two forwards for inference the weights change in ways that no version shows.
+TEST_P(CudaReplicas, InferWithTheWeightsThatTheModuleHas) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(1, [&](const Membership&) {
     CudaNet net = same_net();
     net->to(device_of_rank(0));
-    DataParallel<CudaNet> dp(net, devices);
+    DataParallel<CudaNet> dp(net, first_cuda_devices(GetParam()));
     torch::optim::SGD optimizer(net->parameters(), 0.1);
-    for (int step = 0; step < kCudaSteps; ++step) {
-      optimizer.zero_grad();
-      const at::Tensor output = dp.forward(cuda_inputs(step, GetParam() * kCudaRows));  // scattered from the CPU
-      EXPECT_EQ(output.device(), device_of_rank(0));
-      output.square().mean().backward();
-      optimizer.step();
-    }
-    expect_all_near(net->parameters(), want, 1e-5);
+    const at::Tensor rows = cuda_inputs(0, GetParam() * kCudaRows);
+    const auto expect_all_replicas_agree = [&](const char* when) {
+      const torch::NoGradGuard no_grad;
+      const at::Tensor want = net->forward(rows.to(device_of_rank(0)));
+      EXPECT_TRUE(dp.forward(rows).allclose(want, 1e-5, 1e-6)) << when;
+    };
+    expect_all_replicas_agree("at first");
+    dp.forward(rows.narrow(0, 0, 1)).square().mean().backward();  // one row: the first replica alone
+    optimizer.step();
+    expect_all_replicas_agree("after a step on a small batch");
+    net->forward(rows.to(device_of_rank(0))).square().mean().backward();
+    optimizer.step();
+    expect_all_replicas_agree("after a step without DataParallel");
+    for (at::Tensor& parameter : net->parameters()) parameter.mutable_grad() = at::Tensor();
+    expect_all_replicas_agree("without gradients");
+    for (const at::Tensor& parameter : net->parameters()) parameter.data().mul_(1.5);
+    dp.weights_changed();
+    expect_all_replicas_agree("after a write that it was told of");
+  });
+}
+
+// A tensor of the first device, which the module has not registered, is part of every replica's graph.
+struct CudaShiftImpl : torch::nn::Cloneable<CudaShiftImpl> {
+  explicit CudaShiftImpl(at::Tensor the_shift) : shift(std::move(the_shift)) { reset(); }
+  void reset() override { linear = register_module("linear", torch::nn::Linear(5, 3)); }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor shifted = linear(x).to(shift.device()) + shift;
+    return (shifted * shifted).to(x.device());
+  }
+  at::Tensor shift;
+  torch::nn::Linear linear{nullptr};
+};
+TORCH_MODULE(CudaShift);
+
+TEST_P(CudaReplicas, MayComputeOnTheFirstDevice) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(1, [&](const Membership&) {
+    torch::manual_seed(5);
+    CudaShift plain(at::ones({3}).requires_grad_());
+    torch::manual_seed(5);
+    CudaShift net(at::ones({3}, at::TensorOptions(device_of_rank(0))).requires_grad_());
+    net->to(device_of_rank(0));
+    DataParallel<CudaShift> dp(net, first_cuda_devices(GetParam()));
+    const at::Tensor rows = cuda_inputs(2, GetParam() * kCudaRows);
+    plain->forward(rows).mean().backward();
+    dp.forward(rows).mean().backward();
+    expect_all_near({net->shift.grad(), net->linear->weight.grad()},
+                    {plain->shift.grad(), plain->linear->weight.grad()}, 1e-5);
   });
 }
 

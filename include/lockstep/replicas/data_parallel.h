@@ -101,6 +101,9 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   const ReplicaDevice& output_device() const { return output_device_; }
   std::int64_t dim() const { return dim_; }
   Replicas<ModuleType>& replicas() { return replicas_; }
+  /// Call it if weights were written through `data()` or by a kernel of your own between two forwards for inference:
+  /// nothing else shows that replicas on other devices lack them. Not needed for training, nor on the CPU.
+  void weights_changed() { replicas_.set().weights_changed(); }
   /// Records spans of each step in `trace` from now on, which must outlive its use; null ends the recording.
   void set_trace(StepTrace* trace) { replicas_.set().set_trace(trace); }
   /// Sets what warns of losses whose mean is not the batch's; default: each DataParallel has its own.

@@ -32,7 +32,8 @@ struct ReplicaModule {
 /// Replicas of one module that compute side by side in one process. Replica 0 is the module itself.
 ///
 /// CPU replicas share the module's weights: the other replicas' parameters are the same memory, with gradients of their
-/// own. Replicas on CUDA devices have copies, which are refreshed before a forward if the weights were written. Before
+/// own. Replicas on CUDA devices have copies, which are refreshed before each forward that trains and the first one
+/// after it, and before others if the weights' versions show that they were written. Before
 /// a forward, buffers are copied from replica 0 to the others if either side wrote to them; replica 0 keeps what its
 /// forward writes.
 ///
@@ -64,6 +65,10 @@ class ReplicaSet {
 
   /// Runs `work` on every replica at once, without a graph, until all have returned. For inference on whole batches.
   void run_all(const std::function<void(std::size_t replica)>& work);
+
+  /// Call it if weights were written in a way that leaves no trace (`Tensor::data`, a kernel) while nothing trains: the
+  /// next call copies all of them to replicas on other devices.
+  void weights_changed();
 
   /// Records spans of each step in `trace` from now on, which must outlive its use; null ends the recording.
   void set_trace(StepTrace* trace);

@@ -33,6 +33,7 @@ ReplicaSet::~ReplicaSet() = default;
 std::size_t ReplicaSet::size() const { return state_->devices.size(); }
 const std::vector<ReplicaDevice>& ReplicaSet::devices() const { return state_->devices; }
 int ReplicaSet::threads_per_replica() const { return state_->share.threads; }
+void ReplicaSet::weights_changed() { state_->weights_changed(); }
 void ReplicaSet::set_trace(StepTrace* trace) { state_->trace = trace; }
 StepTrace* ReplicaSet::trace() const { return state_->trace; }
 

@@ -50,7 +50,8 @@ ReplicaSet::State::State(std::vector<ReplicaModule> replica_modules, std::vector
       modules(std::move(replica_modules)),
       team(devices.size(),
            {share.cores, [this](std::size_t replica) { start_replica_thread(devices[replica], share); }}),
-      has_trained_(devices.size()),
+      weight_writes_(devices.size()),
+      buffer_writes_(devices.size()),
       buffer_versions_(devices.size()) {
   if (devices.size() > 1) keep_freed_memory();
   check_kernels();
@@ -111,7 +112,19 @@ void ReplicaSet::State::collect_parameters() {
   }
 }
 
+// Whether an optimizer may write the weights before the next forward, or has written them since the last one.
+bool ReplicaSet::State::may_be_updated() const {
+  const bool records = at::GradMode::is_enabled();
+  return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
+    return parameter.tensor.requires_grad() && (records || parameter.tensor.grad().defined());
+  });
+}
+
 bool ReplicaSet::State::synchronise(std::size_t count) {
+  if (modules.size() <= 1) return false;
+  const bool trains = modules[1].copy_modes();
+  weight_writes_.begin(trains || may_be_updated());
+  buffer_writes_.begin(trains);
   if (count <= 1) return false;
   if (modules.front().find_buffers) modules.front().buffers = modules.front().find_buffers();
   check_placement();
@@ -119,11 +132,10 @@ bool ReplicaSet::State::synchronise(std::size_t count) {
   Coalesced coalesced;
   for (std::size_t r = 1; r < count; ++r) {
     TraceScope scope(trace, "broadcast", devices[r].name());
-    const bool trains = modules[r].copy_modes();
-    scope.add_bytes(refresh_weights(r, coalesced) + copy_buffers(r, trains || has_trained_[r]));
-    has_trained_[r] = trains;
+    if (r > 1) modules[r].copy_modes();
+    scope.add_bytes(refresh_weights(r, coalesced) + copy_buffers(r, buffer_writes_.take(r)));
   }
-  return has_trained_[1];
+  return trains;
 }
 
 // The program may have frozen a parameter, converted the module or given a parameter other memory.
@@ -137,17 +149,17 @@ std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& 
       if (shares && !is_same_memory(leaf, parameter.tensor)) leaf.set_data(parameter.tensor.detach());
     }
   }
-  return shares ? 0 : copy_weights(replica, coalesced);
+  return shares ? 0 : copy_weights(replica, coalesced, weight_writes_.take(replica));
 }
 
-// Copies the weights that were written since the last time, one copy per dtype.
-std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coalesced) {
+// Copies the weights that were written since the last time, or all of them, one copy per dtype.
+std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coalesced, bool all) {
   std::unordered_map<int, std::vector<const Parameter*>> changed;
   for (Parameter& parameter : parameters) {
     const std::uint32_t version = version_of(parameter.tensor);
     const void* memory = parameter.tensor.data_ptr();
-    const bool is_current =
-        version != kUnknownVersion && version == parameter.versions[replica] && memory == parameter.memories[replica];
+    const bool is_current = !all && version != kUnknownVersion && version == parameter.versions[replica] &&
+                            memory == parameter.memories[replica];
     if (is_current) continue;
     parameter.versions[replica] = version;
     parameter.memories[replica] = memory;
@@ -178,8 +190,7 @@ std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coa
   return bytes;
 }
 
-// Batch norm writes its averages without increasing their version. If a module trains, or trained before, any buffer of
-// numbers may have changed.
+// If a module trains, or trained before, any buffer of numbers may have changed.
 std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
   const std::vector<at::Tensor>& sources = modules.front().buffers;
   auto& seen = buffer_versions_[replica];

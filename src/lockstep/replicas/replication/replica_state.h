@@ -12,6 +12,7 @@
 #include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/detail/replicas/replica_set.h"
 #include "lockstep/replicas/replication/replica_random.h"
+#include "lockstep/replicas/replication/unseen_writes.h"
 #include "lockstep/replicas/worker_threads.h"
 
 namespace lockstep {
@@ -34,6 +35,8 @@ class ReplicaSet::State {
   /// Brings replicas 1 to count - 1 up to date with the module: training modes, weights, buffers.
   /// @return  whether any part of the module trains
   bool synchronise(std::size_t count);
+  /// The next forward copies the weights to every device.
+  void weights_changed() { weight_writes_.begin(true); }
   /// Runs `work(i)` for i < count on replica i's thread, with the caller's grad mode, autocast and so on, and the
   /// replica's device and threads. Throws the exception of the first replica that failed. @param action  for its text
   /// and the trace
@@ -55,10 +58,12 @@ class ReplicaSet::State {
   using Coalesced = std::unordered_map<int, std::pair<std::vector<const Parameter*>, at::Tensor>>;
   // Each function returns the bytes that it copied.
   std::int64_t refresh_weights(std::size_t replica, Coalesced& coalesced);
-  std::int64_t copy_weights(std::size_t replica, Coalesced& coalesced);
+  std::int64_t copy_weights(std::size_t replica, Coalesced& coalesced, bool all);
   std::int64_t copy_buffers(std::size_t replica, bool all);
+  bool may_be_updated() const;
 
-  std::vector<bool> has_trained_;                                                      // [replica], in the last forward
+  UnseenWrites weight_writes_;
+  UnseenWrites buffer_writes_;
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> buffer_versions_;  // [replica][buffer]: both sides
 };
 
