@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/replicas/device_sum.h"
+
 namespace lockstep {
 namespace {
 
@@ -119,6 +121,10 @@ std::int64_t add_gradients(WorkerThreads& team, std::vector<GradientSum>& sums) 
     for (const at::Tensor& source : sum.sources) {
       bytes += static_cast<std::int64_t>(source.numel()) * static_cast<std::int64_t>(source.element_size());
     }
+  }
+  if (std::any_of(sums.begin(), sums.end(), [](const GradientSum& sum) { return !sum.device.is_cpu(); })) {
+    add_on_device(sums);
+    return bytes;
   }
   bring_sources_over(sums);
   const std::vector<SumTask> tasks = tasks_of(sums);

@@ -18,9 +18,10 @@ struct GradientSum {
   c10::Device device{c10::kCPU};    ///< device of the sum
 };
 
-/// Adds up each of `sums` with all members of the team at once. Each member takes an equal share of all elements rather
-/// than of all tensors, because one embedding may be larger than all layers. Sources on other devices are copied over
-/// first, one copy per device. @return  bytes of the sources
+/// Adds up each of `sums`. On the CPU all members of the team do so at once, and each takes an equal share of all
+/// elements rather than of all tensors, because one embedding may be larger than all layers; sources on other devices
+/// are copied over first, one copy per device. On a device the calling thread does it (device_sum.h).
+/// @return  bytes of the sources
 std::int64_t add_gradients(WorkerThreads& team, std::vector<GradientSum>& sums);
 
 }  // namespace lockstep
