@@ -76,7 +76,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   template <typename Function, typename... Args>
   auto apply(Function&& function, const Args&... args) {
     StepTrace* const trace = replicas_.set().trace();
-    if (replicas_.size() == 1) return call_module(function, args...);
+    if (replicas_.size() == 1) return call_module_there(function, args...);
     std::optional<std::vector<std::tuple<std::decay_t<Args>...>>> chunks;
     {
       TraceScope scope(trace, "scatter", replicas_.devices().front().name());
@@ -116,6 +116,20 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
     visit_tensors(value, [&](const at::Tensor& tensor) {
       if (tensor.defined()) scope.add_bytes(static_cast<std::int64_t>(tensor.nbytes()));
     });
+  }
+
+  // The inputs go to its device, as with several devices.
+  template <typename Function, typename... Args>
+  auto call_module_there(Function&& function, const Args&... args) {
+    if constexpr (sizeof...(Args) > 0) {
+      if (!replicas_.devices().front().is_cpu()) {
+        const auto there = scatter(std::tuple<std::decay_t<Args>...>(args...), replicas_.devices(), dim_);
+        if (there.size() == 1) {
+          return std::apply([&](const auto&... each) { return call_module(function, each...); }, there.front());
+        }
+      }
+    }
+    return call_module(function, args...);
   }
 
   template <typename Function, typename... Args>

@@ -63,7 +63,7 @@ void start_replica_thread(const ReplicaDevice& device, const ComputeShare& share
 
 void run_on_replicas(WorkerThreads& team, const std::vector<ReplicaDevice>& devices, const ComputeShare& share,
                      StepTrace* trace, std::size_t count, const char* action,
-                     const std::function<void(std::size_t)>& work) {
+                     const std::function<void(std::size_t)>& work, bool in_turn) {
   std::vector<std::exception_ptr> failures(count);
   const at::ThreadLocalState caller_state;
   const AutocastTypes autocast;
@@ -77,7 +77,8 @@ void run_on_replicas(WorkerThreads& team, const std::vector<ReplicaDevice>& devi
       failures[replica] = std::current_exception();
     }
   };
-  {
+  for (std::size_t replica = 0; in_turn && replica < count; ++replica) run_one(replica);
+  if (!in_turn) {
     const SideBySideProducts products;
     const ThreadShare threads(count > 1 && devices.front().is_cpu() ? share.threads : 0);
     team.run(count, [&](std::size_t replica) {

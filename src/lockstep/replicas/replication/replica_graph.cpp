@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -87,7 +88,7 @@ class DataParallelBackward : public Node {
     std::vector<Tensors> seeds(count);
     hand_out(gradients, roots, seeds);
     Tensors captured;  // gradients of replica 0, whose parameters are the module's own
-    graph_.state->run(count, "backward", [&](std::size_t replica) {
+    run_backward(count, [&](std::size_t replica) {
       if (roots[replica].empty()) return;
       if (replica == 0 && !is_plain) {
         captured = gradients_of_module(roots[0], seeds[0], keeps_graph);
@@ -100,6 +101,10 @@ class DataParallelBackward : public Node {
     return results;
   }
 
+  void run_backward(std::size_t count, const std::function<void(std::size_t)>& work) const {
+    graph_.state->run(count, "backward", work, graph_.in_turn);
+  }
+
   // For create_graph: the gradients are outputs of another step of the caller's graph. Its inputs are the inputs and
   // output gradients of this step, and it goes through the replicas' graphs of both steps.
   variable_list differentiable_gradients(const variable_list& gradients) {
@@ -108,8 +113,8 @@ class DataParallelBackward : public Node {
     std::vector<Tensors> roots(count);
     std::vector<Tensors> seeds(count);
     hand_out(gradients, roots, seeds);
-    ReplicaGraph step{graph_.state, graph_.edges, graph_.leaves, std::vector<Tensors>(count), true};
-    graph_.state->run(count, "backward", [&](std::size_t replica) {
+    ReplicaGraph step{graph_.state, graph_.edges, graph_.leaves, std::vector<Tensors>(count), graph_.in_turn, true};
+    run_backward(count, [&](std::size_t replica) {
       if (roots[replica].empty()) return;
       const Tensors leaves = leaves_of(seeds[replica]);
       const Tensors wanted = wanted_in(replica);

@@ -17,6 +17,9 @@ struct ReplicaGraph {
   std::vector<std::vector<at::Tensor>> leaves;   ///< [replica][input]: where the replica's graph ends; undefined if
                                                  ///< the input needs no gradient
   std::vector<std::vector<at::Tensor>> outputs;  ///< [replica][output]: where the replica's graph begins
+  /// A replica's backward has a step for the thread of the first replica's device, in which this graph's step waits for
+  /// the replicas. So the replicas' backwards run in that thread, one after the other.
+  bool in_turn = false;
   bool is_shared = false;  ///< another step of the caller's graph also goes through the replicas' graphs
 };
 

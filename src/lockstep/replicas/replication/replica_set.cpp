@@ -2,12 +2,15 @@
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/replicas/replication/graph_devices.h"
 #include "lockstep/replicas/replication/replica_graph.h"
 #include "lockstep/replicas/replication/replica_leaves.h"
 #include "lockstep/replicas/replication/replica_state.h"
@@ -57,16 +60,19 @@ std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const
       (any_requires_grad(inputs) ||
        std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.tensor.requires_grad(); }));
   std::vector<Tensors> leaves(count);
+  const c10::Device first = state_->devices.front().tensor_device();
+  std::atomic<bool> in_turn{false};
   state_->run(count, "forward", [&](std::size_t i) {
     std::optional<ReplicaRandomGuard> random;
     if (state_->devices[i].is_cpu()) random.emplace(state_->random[i], seed, trains);
     if (has_graph) leaves[i] = leaves_of(inputs[i]);
     outputs[i] = has_graph ? body(i, with_leaves(inputs[i], leaves[i])) : body(i, inputs[i]);
+    if (has_graph && i > 0 && !first.is_cpu() && reaches_device(outputs[i], first)) in_turn = true;
   });
   if (!has_graph) return outputs;
   std::vector<std::vector<torch::autograd::Edge>> edges;
   for (const Tensors& tensors : inputs) edges.push_back(edges_of(tensors));
-  return join_replica_graphs({state_, std::move(edges), std::move(leaves), std::move(outputs)});
+  return join_replica_graphs({state_, std::move(edges), std::move(leaves), std::move(outputs), in_turn});
 }
 
 void ReplicaSet::run_all(const std::function<void(std::size_t)>& work) {

@@ -215,8 +215,9 @@ std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
   return bytes;
 }
 
-void ReplicaSet::State::run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work) {
-  run_on_replicas(team, devices, share, trace, count, action, work);
+void ReplicaSet::State::run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work,
+                            bool in_turn) {
+  run_on_replicas(team, devices, share, trace, count, action, work, in_turn);
 }
 
 }  // namespace lockstep

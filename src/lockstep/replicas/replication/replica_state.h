@@ -38,9 +38,9 @@ class ReplicaSet::State {
   /// The next forward copies the weights to every device.
   void weights_changed() { weight_writes_.begin(true); }
   /// Runs `work(i)` for i < count on replica i's thread, with the caller's grad mode, autocast and so on, and the
-  /// replica's device and threads. Throws the exception of the first replica that failed. @param action  for its text
-  /// and the trace
-  void run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work);
+  /// replica's device and threads; with `in_turn` in this thread, one after the other. Throws the exception of the
+  /// first replica that failed. @param action  for its text and the trace
+  void run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work, bool in_turn = false);
 
   const std::vector<ReplicaDevice> devices;
   const ComputeShare share;
