@@ -56,6 +56,10 @@ INSTANTIATE_TEST_SUITE_P(
               "lost rank 3 on alpha: connection closed"},
         Words{"connection_lost", GroupFailure::connection_lost("barrier #4", {kRank, {"rank 1 on beta", 1}}),
               Kind::Lost, 7, "barrier #4 lost the connection to rank 3 on alpha, rank 1 on beta"},
+        Words{"engine_failed", GroupFailure::engine_failed(kRank, "NCCL failed: unhandled system error", "look"),
+              Kind::Aborted, 7, "rank 3 on alpha ended the group: NCCL failed: unhandled system error"},
+        Words{"engine_lost", GroupFailure::engine_lost(kRank, "NCCL failed: remote process exited", "look"), Kind::Lost,
+              -1, "rank 3 on alpha lost its connection to another rank: NCCL failed: remote process exited"},
         Words{"left", GroupFailure::rank_left("barrier #4", kRank, kNothingEntered), Kind::Left, 7,
               "rank 3 on alpha left the group before barrier #4 (it has not entered any operation yet)"},
         Words{

@@ -138,6 +138,15 @@ GroupFailure GroupFailure::aborted(const NamedRank& rank, const std::string& rea
           fmt::format("read {}; build a new group, or end the job", log_of(rank.in_job)), rank.in_job};
 }
 
+GroupFailure GroupFailure::engine_failed(const NamedRank& rank, const std::string& problem, const std::string& fix) {
+  return {Kind::Aborted, fmt::format("{} ended the group: {}", rank.name, problem), fix, rank.in_job};
+}
+
+GroupFailure GroupFailure::engine_lost(const NamedRank& rank, const std::string& problem, const std::string& fix) {
+  return {Kind::Lost, fmt::format("{} lost its connection to another rank: {}", rank.name, problem),
+          "read the logs of all ranks, and of their hosts; " + fix};
+}
+
 GroupFailure GroupFailure::part_failed(const std::string& problem) {
   return {Kind::Lost, problem, "read the other ranks' logs too"};
 }

@@ -50,6 +50,10 @@ struct GroupFailure {
   static GroupFailure disagreement(const std::vector<RankCall>& calls);
   /// `rank` ended the group for all.
   static GroupFailure aborted(const NamedRank& rank, const std::string& reason);
+  /// The engine's library failed on `rank`. @param problem  in the library's words
+  static GroupFailure engine_failed(const NamedRank& rank, const std::string& problem, const std::string& fix);
+  /// The engine's library says on `rank` that it lost some other rank, and nobody knows which.
+  static GroupFailure engine_lost(const NamedRank& rank, const std::string& problem, const std::string& fix);
   /// The groups of which this one consists failed, and no rank knows more.
   static GroupFailure part_failed(const std::string& problem);
   /// The group's connections ended for a reason that no rank knows.

@@ -41,10 +41,7 @@ std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& conne
   for (const Fingerprint& ended : view.ended) {
     if (needs_every_rank(ended.kind)) entered_by_all_ = ended;
   }
-  if (view.lost) {
-    return view.lost->kind() == MeshError::Kind::Part ? part_failed(view, *view.lost)
-                                                      : connection_lost(view, *view.lost);
-  }
+  if (view.lost) return explained(view, *view.lost);
   const auto now = Clock::now();
   for (const CurrentActivity& doing : view.current) {
     if (doing.deadline.passed()) return timed_out(doing, view);
@@ -116,6 +113,33 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
   return GroupFailure::part_failed(error.what());
 }
 
+GroupFailure Diagnosis::explained(const View& view, const MeshError& error) {
+  if (error.kind() == MeshError::Kind::Part) return part_failed(view, error);
+  return error.kind() == MeshError::Kind::Failed ? engine_failed(view, error) : connection_lost(view, error);
+}
+
+// A library may fail because of a rank that ended, which is the better reason. It does not know which one that was.
+GroupFailure Diagnosis::engine_failed(const View& view, const MeshError& error) {
+  try {
+    const Deadline store_notices = Deadline::after(kStoreNotices);
+    for (;;) {
+      if (auto failure = published_or_lost_any(view)) return *failure;
+      if (store_notices.passed()) break;
+      std::this_thread::sleep_for(times_.between_cause_looks());
+    }
+    read_all_states(Clock::now());
+    if (auto failure = left_early(view)) return *failure;
+  } catch (const Error&) {  // the store is gone: only the library's words are left
+  }
+  return engine_failure(error);
+}
+
+GroupFailure Diagnosis::engine_failure(const MeshError& error) const {
+  const NamedRank here = named_rank(membership_, membership_.rank);
+  return error.peers().empty() ? GroupFailure::engine_failed(here, error.what(), error.fix())
+                               : GroupFailure::engine_lost(here, error.what(), error.fix());
+}
+
 GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error) {
   std::string detail;
   try {
@@ -151,6 +175,7 @@ GroupFailure Diagnosis::unexplained(const MeshError& error) const {
   if (error.kind() == MeshError::Kind::Lost && !error.peers().empty()) {
     return GroupFailure::connection_lost("", named(error.peers()));
   }
+  if (error.kind() == MeshError::Kind::Failed) return engine_failure(error);
   if (error.kind() == MeshError::Kind::Timeout) return GroupFailure::timed_out_without_store("", "");
   return GroupFailure::unexplained(error.what());
 }

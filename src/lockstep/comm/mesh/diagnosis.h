@@ -60,6 +60,9 @@ class Diagnosis {
   std::optional<GroupFailure> published_or_lost(const View& view, const std::vector<int>& peers);
   GroupFailure connection_lost(const View& view, const MeshError& error);
   GroupFailure part_failed(const View& view, const MeshError& error);
+  GroupFailure engine_failed(const View& view, const MeshError& error);
+  GroupFailure engine_failure(const MeshError& error) const;
+  GroupFailure explained(const View& view, const MeshError& error);
   std::optional<GroupFailure> published_or_lost_any(const View& view);
   std::optional<GroupFailure> left_early(const View& view) const;
   GroupFailure timed_out(const CurrentActivity& late, const View& view);

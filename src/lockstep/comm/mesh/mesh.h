@@ -22,15 +22,19 @@ class MeshError : public std::runtime_error {
     Lost,     ///< the other side ended connections: `peers()`
     Broken,   ///< `Mesh::break_connections` was called here
     Part,     ///< a part of this group failed, as described by the text
+    Failed,   ///< the engine's library failed here, as described by the text; with `peers()` it says that it lost some
+              ///< of them. If no rank is known to be lost, that is all there is to know
   };
-  MeshError(Kind kind, const std::string& text, std::vector<int> peers = {})
-      : std::runtime_error(text), kind_(kind), peers_(std::move(peers)) {}
+  MeshError(Kind kind, const std::string& text, std::vector<int> peers = {}, std::string fix = {})
+      : std::runtime_error(text), kind_(kind), peers_(std::move(peers)), fix_(std::move(fix)) {}
   Kind kind() const { return kind_; }
   const std::vector<int>& peers() const { return peers_; }
+  const std::string& fix() const { return fix_; }  ///< what to do; only with Failed
 
  private:
   Kind kind_;
   std::vector<int> peers_;
+  std::string fix_;
 };
 
 /// Memory from which messages are sent and into which they are received. Several sends and receives may be in progress

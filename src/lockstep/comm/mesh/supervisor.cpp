@@ -63,7 +63,7 @@ class Supervisor::Watch {
 
   GroupFailure report(const MeshError& error) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const bool explains = error.kind() == MeshError::Kind::Lost || error.kind() == MeshError::Kind::Part;
+    const bool explains = error.kind() != MeshError::Kind::Timeout && error.kind() != MeshError::Kind::Broken;
     if (explains && !lost_) lost_ = error;
     changed_.notify_all();
     changed_.wait_for(lock, kPatience, [&] { return failure_.has_value(); });
