@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/mesh/bring_up/nccl_interface.h"
 #include "lockstep/net/thread_ranks.h"
 
 namespace lockstep {
@@ -16,6 +17,7 @@ class BindAddress : public ::testing::Test {
     ::unsetenv("LOCKSTEP_GLOO_INTERFACE");
     ::unsetenv("GLOO_SOCKET_IFNAME");
     ::unsetenv("MASTER_ADDR");
+    ::unsetenv("NCCL_SOCKET_IFNAME");
   }
   // Two ranks, as if on two hosts.
   std::vector<Membership> two_hosts() {
@@ -48,6 +50,21 @@ TEST_F(BindAddress, ListsTheInterfacesWhereTheNamedOneDoesNotExist) {
     EXPECT_NE(error.happened().find("no-such-interface"), std::string::npos) << error.what();
     EXPECT_NE(error.happened().find("lo"), std::string::npos) << error.what();
   }
+}
+
+// The variable is set exactly between hosts, to the job's interface, and never over a choice of the user's.
+TEST_F(BindAddress, IsWhereNcclConnectsUnlessToldOtherwise) {
+  name_interface_for_nccl(thread_memberships(2, std::chrono::seconds(30))[0], deadline_);
+  EXPECT_EQ(std::getenv("NCCL_SOCKET_IFNAME"), nullptr);
+  ::setenv("GLOO_SOCKET_IFNAME", "no-such-interface", 1);
+  name_interface_for_nccl(two_hosts()[1], deadline_);
+  EXPECT_EQ(std::getenv("NCCL_SOCKET_IFNAME"), nullptr) << "NCCL looks for one by itself";
+  ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);
+  name_interface_for_nccl(two_hosts()[1], deadline_);
+  EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=lo");
+  ::setenv("NCCL_SOCKET_IFNAME", "ib0", 1);
+  name_interface_for_nccl(two_hosts()[1], deadline_);
+  EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "ib0");
 }
 
 TEST_F(BindAddress, NeverGuessesLoopbackBetweenHosts) {

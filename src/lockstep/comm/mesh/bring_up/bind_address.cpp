@@ -71,22 +71,6 @@ std::optional<std::string> local_end_of_route(const std::string& host, Deadline 
   return std::nullopt;
 }
 
-// The interface with this address, for the log.
-std::string interface_of(const std::string& address) {
-  ifaddrs* found = nullptr;
-  if (::getifaddrs(&found) != 0) return "unknown";
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
-  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    const int family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    if (numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)) == address) {
-      return entry->ifa_name;
-    }
-  }
-  return "unknown";
-}
-
 std::string route_key(int rank) { return "mesh/route/" + std::to_string(rank); }
 
 // The master's own host may know itself only by a loopback name; the other ranks' routes to it show a reachable
@@ -110,6 +94,21 @@ std::string address_between_hosts(const Membership& membership, Deadline deadlin
 }
 
 }  // namespace
+
+std::string interface_of(const std::string& address) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return "unknown";
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    if (numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)) == address) {
+      return entry->ifa_name;
+    }
+  }
+  return "unknown";
+}
 
 std::string mesh_bind_address(const Membership& membership, const char* engine, Deadline deadline) {
   auto interface = env_string("LOCKSTEP_GLOO_INTERFACE");

@@ -15,4 +15,7 @@ namespace lockstep {
 /// @throws Error  if the interface does not exist or no route is found
 std::string mesh_bind_address(const Membership& membership, const char* engine, Deadline deadline);
 
+/// The network interface with this numeric address; "unknown" if there is none.
+std::string interface_of(const std::string& address);
+
 }  // namespace lockstep
