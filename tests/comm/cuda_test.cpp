@@ -5,42 +5,16 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
-#include "tests/comm/contract.h"
-#include "tests/support/cuda_devices.h"
+#include "tests/comm/cuda_ranks.h"
 
 namespace lockstep {
 namespace {
-
-using std::chrono::milliseconds;
-
-c10::Device device_of(int rank) { return {c10::kCUDA, static_cast<c10::DeviceIndex>(rank)}; }
-
-// The ends of the ranks of a group over nccl, each with the device of its number.
-std::vector<RankOutcome> cuda_ranks(int world_size, const Contract::Body& body, const RanksOptions& options = {}) {
-  return ranks_as_processes(
-      world_size,
-      [&](const Membership& membership) {
-        const c10::DeviceGuard current(device_of(membership.rank));
-        const auto group = make_communicator("nccl", membership);
-        body(*group);
-      },
-      options);
-}
-
-void each_cuda_rank(int world_size, const Contract::Body& body) {
-  const auto ends = cuda_ranks(world_size, body);
-  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    EXPECT_FALSE(ends[rank].failed) << "rank " << rank << ": " << ends[rank].text << " signal " << ends[rank].signal;
-  }
-}
-
-at::Tensor on(const Communicator& group, const at::Tensor& tensor) { return tensor.to(group.device()); }
 
 // NCCL adds halves in their own precision, and divides before it adds.
 void expect_values(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
@@ -48,10 +22,6 @@ void expect_values(const at::Tensor& got, const at::Tensor& want, const std::str
   EXPECT_TRUE(got.cpu().to(at::kDouble).allclose(want.to(at::kDouble), 0.02, 0.02)) << what;
 }
 
-class CudaRanks : public ::testing::TestWithParam<int> {
- protected:
-  void SetUp() override { SKIP_WITHOUT_CUDA(GetParam()); }
-};
 INSTANTIATE_TEST_SUITE_P(Devices, CudaRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST_P(CudaRanks, ReduceEveryTypeInEveryWay) {
@@ -186,59 +156,6 @@ TEST_P(CudaRanks, SendAndReceiveInAnyOrder) {
     EXPECT_TRUE(first.eq(before).all().item<bool>());
     EXPECT_TRUE(second.eq(10 + before).all().item<bool>());
   });
-}
-
-TEST_P(CudaRanks, NameTheRankThatDisagrees) {
-  if (GetParam() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const auto ends = cuda_ranks(GetParam(), [](Communicator& group) {
-    at::Tensor tensor = on(group, ones(1000));
-    group.all_reduce(tensor);
-    group.rank() == 0 ? group.broadcast(tensor, 0) : group.all_reduce(tensor, ReduceOp::Max);
-  });
-  for (const RankOutcome& end : ends) {
-    EXPECT_TRUE(end.failed && !end.timed_out);
-    EXPECT_NE(end.text.find("disagree"), std::string::npos) << end.text;
-    EXPECT_NE(end.text.find("broadcast #1"), std::string::npos) << end.text;
-    EXPECT_NE(end.text.find("all_reduce #1"), std::string::npos) << end.text;
-  }
-}
-
-TEST_P(CudaRanks, NameTheRankThatIsKilled) {
-  if (GetParam() == 1) GTEST_SKIP() << "nobody is left to see it";
-  const int lost = GetParam() - 1;
-  const auto ends = cuda_ranks(GetParam(), [&](Communicator& group) {
-    at::Tensor tensor = on(group, ones(1000));
-    for (int step = 0; step < 10; ++step) {
-      if (group.rank() == lost && step == 5) ::raise(SIGKILL);
-      group.all_reduce(tensor, ReduceOp::Max);
-    }
-  });
-  for (int rank = 0; rank < lost; ++rank) {
-    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
-    EXPECT_TRUE(end.failed && !end.timed_out);
-    EXPECT_NE(end.text.find("rank " + std::to_string(lost) + " on "), std::string::npos) << end.text;
-  }
-}
-
-TEST_P(CudaRanks, NameTheRankThatStandsStill) {
-  if (GetParam() == 1) GTEST_SKIP() << "nobody waits for it";
-  const int still = GetParam() - 1;
-  RanksOptions options;
-  options.timeout = milliseconds(5000);
-  const auto ends = cuda_ranks(
-      GetParam(),
-      [&](Communicator& group) {
-        at::Tensor tensor = on(group, ones(1000));
-        group.all_reduce(tensor);
-        if (group.rank() == still) ::raise(SIGSTOP);
-        group.all_reduce(tensor);
-      },
-      options);
-  for (int rank = 0; rank < still; ++rank) {
-    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
-    EXPECT_TRUE(end.failed && end.timed_out) << end.text;
-    EXPECT_NE(end.text.find("rank " + std::to_string(still) + " on "), std::string::npos) << end.text;
-  }
 }
 
 TEST(CudaDevice, OfTwoRanksIsRefused) {

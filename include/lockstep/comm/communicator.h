@@ -166,6 +166,10 @@ class Communicator {
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
   /// Runs the calling thread's share of what do_start_all_reduce has started. Does not throw.
   virtual void do_progress();
+  /// Refuses a call that cannot be made at this moment, before anything is sent or counted. @throws Error
+  virtual void check_moment(OperationKind) const {}
+  /// Whether messages of different tags between two ranks also run beside each other: each tag then has a queue.
+  virtual bool separates_tags() const { return false; }
   /// Begins one operation in the calling thread, in the order of the calls: on a device's stream, after all work that
   /// is already on the thread's current stream, or by posting its first messages. Never waits for other ranks.
   /// @return  the rest of the operation. It is called once, in the operation's turn, in any thread; it blocks until the
@@ -194,7 +198,7 @@ class Communicator {
   [[noreturn]] void fail_in(const Fingerprint& fingerprint);
   Operation operation_of(const Request& request, const Fingerprint& fingerprint) const;
   void call_engine(OperationKind kind, at::Tensor& out, const at::Tensor& in, const Operation& operation);
-  WorkQueue& queue_of(const Fingerprint& fingerprint);
+  WorkQueue& queue_of(const Operation& operation);
   /// Queues `body`. If that fails, the group ends, because the other ranks make this call.
   std::shared_ptr<Work> push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body);
   void throw_if_dead();

@@ -115,10 +115,12 @@ std::function<void()> Communicator::whole(Request request, Operation operation) 
   };
 }
 
-WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
+WorkQueue& Communicator::queue_of(const Operation& operation) {
+  const Fingerprint& fingerprint = operation.fingerprint;
   if (!is_point_to_point(fingerprint.kind)) return *state_->collectives;
+  const int tag = separates_tags() ? operation.tag : 0;
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  auto& queue = state_->messages[{fingerprint.kind, fingerprint.root}];
+  auto& queue = state_->messages[{fingerprint.kind, fingerprint.root, tag}];
   if (!queue) queue = std::make_unique<WorkQueue>();
   return *queue;
 }
@@ -134,7 +136,7 @@ std::shared_ptr<Work> Communicator::start(Request request) {
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
   const Operation operation = operation_of(request, fingerprint);
-  WorkQueue& queue = queue_of(fingerprint);
+  WorkQueue& queue = queue_of(operation);
   if (auto rest = begin(request, operation)) return push(queue, fingerprint, std::move(rest));
   if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && !request.out.is_neg() &&
       queue.idle()) {
@@ -151,7 +153,7 @@ void Communicator::run(Request request) {
   const Fingerprint fingerprint = check(request);
   const CollectiveTrace trace(membership_, fingerprint, request.out.defined() ? request.out : request.in);
   const Operation operation = operation_of(request, fingerprint);
-  WorkQueue& queue = queue_of(fingerprint);
+  WorkQueue& queue = queue_of(operation);
   std::function<void()> rest = begin(request, operation);
   // With an idle queue, in this thread: saves two thread switches.
   if (queue.idle()) return rest ? rest() : run_guarded(request, operation);

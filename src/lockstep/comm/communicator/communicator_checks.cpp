@@ -103,6 +103,7 @@ std::int64_t Communicator::check_sizes(const Request& request, const std::string
 }
 
 Fingerprint Communicator::check(const Request& request) {
+  check_moment(request.kind);
   const std::string what = to_string(request.kind);
   if (request.root < 0 || request.root >= world_size()) {
     throw Error(fmt::format("{}: rank {} does not exist", what, request.root), where(nullptr),

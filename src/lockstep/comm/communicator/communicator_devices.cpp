@@ -2,6 +2,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@ Communicator& Communicator::carrier(c10::Device device) {
   const bool is_known = device.is_cpu() || device.is_cuda();  // `check` refuses other devices
   if (!is_known || device.type() == device_type()) return *this;
   if (state_->origin != nullptr) return *state_->origin;
+  const std::lock_guard<std::mutex> making(state_->making_companion);
   if (!state_->companion) {
     throw_if_dead();
     c10::OptionalDeviceGuard current;  // device engines connect on the current device

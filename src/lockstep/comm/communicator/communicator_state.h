@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "lockstep/base/home_process.h"
@@ -23,9 +24,11 @@ struct Communicator::State {
   std::unique_ptr<WorkQueue> collectives = std::make_unique<WorkQueue>();
   std::mutex mutex;  // guards the members below, except atomic ones
   std::map<std::pair<OperationKind, int>, std::uint64_t> next_point_to_point;  // by direction and peer
-  // Each peer and direction has its own queue, so that a receive that waits for its sender does not block a send.
-  std::map<std::pair<OperationKind, int>, std::unique_ptr<WorkQueue>> messages;
+  // Each direction and peer has its own queue, so that a receive that waits for its sender does not block a send. The
+  // third number is the tag if the engine separates tags, else 0.
+  std::map<std::tuple<OperationKind, int, int>, std::unique_ptr<WorkQueue>> messages;
   int splits = 0;
+  std::mutex making_companion;  // held while it connects: the thread of a backward may be the second to need it
   std::unique_ptr<Communicator> companion;  // over the same ranks, for tensors on another kind of device
   Communicator* origin = nullptr;           // the communicator whose companion this is
   std::exception_ptr failure;

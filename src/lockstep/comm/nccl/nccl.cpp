@@ -15,6 +15,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/home_process.h"
+#include "lockstep/comm/failure/nccl_advice.h"
+#include "lockstep/comm/mesh/bring_up/nccl_interface.h"
 #include "lockstep/comm/mesh/bring_up/strangers.h"
 #include "lockstep/comm/mesh/supervisor.h"
 #include "lockstep/comm/nccl/nccl_call.h"
@@ -55,10 +57,11 @@ class NcclCommunicator : public Communicator {
   explicit NcclCommunicator(Membership membership)
       : Communicator(std::move(membership)),
         device_(c10::kCUDA, static_cast<c10::DeviceIndex>(current_cuda_device(this->membership()))),
-        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_.index())),
+        stream_(std::make_shared<NcclStream>()),
         connections_(std::make_shared<NcclConnections>()),
         pairs_(std::make_unique<NcclPairs>(this->membership(), connections_)) {
     const Deadline deadline = this->membership().join_deadline();
+    name_interface_for_nccl(this->membership(), deadline);
     check_devices_differ(this->membership(), device_.index(), deadline);
     warn_of_strangers(this->membership(), "nccl", "NCCL's ports");
     supervisor_ = std::make_shared<Supervisor>(this->membership(), connections_);
@@ -68,7 +71,7 @@ class NcclCommunicator : public Communicator {
     explain([&] {
       const ncclUniqueId id = share_nccl_id(*this->membership().store, "nccl/id", rank() == 0, *connections_);
       handle_ = std::make_shared<NcclHandle>(rank(), world_size(), id);
-      connections_->add(handle_);
+      connections_->add(handle_, stream_);
       handle_->wait_until_up();
     });
     entered.leave(true);
@@ -90,36 +93,42 @@ class NcclCommunicator : public Communicator {
   c10::Device device() const override { return device_; }
 
  private:
+  void check_moment(OperationKind kind) const override { refuse_capture(to_string(kind), membership(), device_); }
+
   std::function<void()> do_begin(const Request& request, const Operation& operation) override {
     if (is_point_to_point(operation.fingerprint.kind)) return begin_message(request, operation);
     const Activity activity = activity_of(operation);
     const auto tensors = std::make_shared<Request>(request);
     const auto entered = std::make_shared<Entered>(supervisor_, activity, operation.deadline);
-    const auto line = std::make_shared<Line>(slot_of(activity, rank()), world_size());
+    auto line = std::make_shared<Line>(slot_of(activity, rank()), world_size());
     explain([&] {
       line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
-      get_in_line(*line, *handle_, stream_, *tensors, operation);
+      get_in_line(*line, *handle_, stream_->get(), *tensors, operation);
     });
     entered->restart(Deadline::never());  // until it is this operation's turn
-    return [this, tensors, entered, line] {
+    return [this, tensors, entered, line = std::move(line)]() mutable {
+      const c10::cuda::CUDAGuard device(device_);  // a thread begins on device 0, and events would make a context there
+      const auto own_line = std::move(line);
       entered->restart(membership().deadline());  // a long queue of operations is no reason to give up
-      explain([&] { wait(*line, *handle_); });
+      explain([&] { wait(*own_line, *handle_); });
       entered->leave(true);
     };
   }
 
   // The waiting thread sends the whole message, because the other side may arrive much later.
   std::function<void()> begin_message(const Request& request, const Operation& operation) {
+    require_pair_of(operation);
     const Activity activity = numbers_.activity_of(operation);
-    const auto line = std::make_shared<Line>(slot_of(activity, rank()), 2);
+    auto line = std::make_shared<Line>(slot_of(activity, rank()), 2);
     line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
-    return [this, tensors = request, operation, activity, line]() mutable {
+    return [this, tensors = request, operation, activity, line = std::move(line)]() mutable {
       const c10::cuda::CUDAGuard device(device_);
+      const auto own_line = std::move(line);
       Entered entered(supervisor_, activity, membership().deadline());
       explain([&] {
         const NcclPairs::Pair pair = pair_of(operation);
-        get_in_line(*line, *pair.handle, pair.stream, tensors, operation);
-        wait(*line, *pair.handle);
+        get_in_line(*own_line, *pair.handle, pair.stream->get(), tensors, operation);
+        wait(*own_line, *pair.handle);
       });
       entered.leave(true);
     };
@@ -147,11 +156,17 @@ class NcclCommunicator : public Communicator {
     const std::vector<int> different = line.marks.different();
     if (!different.empty()) {
       // The supervisors exchange what each rank is in, and name the ranks that disagree.
-      supervisor_->raise(MeshError(
-          MeshError::Kind::Broken,
-          fmt::format("the ranks disagree on their operation, {} with this one", fmt::join(different, " and "))));
+      fail(MeshError(MeshError::Kind::Broken, fmt::format("the ranks disagree on their operation, {} with this one",
+                                                          fmt::join(different, " and "))));
     }
     connections_->wait(line.done, handle);
+  }
+
+  // While an operation may still write to its tensors, they are held by the frames that this exception ends.
+  [[noreturn]] void fail(const MeshError& error) {
+    supervisor_->report(error);
+    connections_->break_connections();
+    supervisor_->raise(error);
   }
 
   template <typename Body>
@@ -160,16 +175,15 @@ class NcclCommunicator : public Communicator {
     try {
       return body();
     } catch (const NcclAborted& error) {
-      supervisor_->raise(MeshError(MeshError::Kind::Broken, error.what()));
+      fail(MeshError(MeshError::Kind::Broken, error.what()));
     } catch (const NcclError& error) {
-      if (error.peer_is_lost()) supervisor_->raise(MeshError(MeshError::Kind::Lost, error.what(), others()));
-      trouble = error.what();
+      fail(MeshError(MeshError::Kind::Failed, "NCCL failed: " + std::string(error.what()),
+                     error.peer_is_lost() ? others() : std::vector<int>(), advice_after(error.what())));
     } catch (const c10::Error& error) {
       trouble = error.what_without_backtrace();
     }
-    supervisor_->abort("NCCL or the CUDA device failed: " + trouble);
-    throw Error("NCCL or the CUDA device failed: " + trouble, "this group",
-                "run with NCCL_DEBUG=INFO to see what NCCL does; look at nvidia-smi and the system's log");
+    supervisor_->abort("the CUDA device failed: " + trouble);
+    throw Error("the CUDA device failed: " + trouble, "this group", advice_after(trouble));
   }
 
   std::vector<int> others() const {
@@ -181,10 +195,24 @@ class NcclCommunicator : public Communicator {
   }
 
   NcclPairs::Pair pair_of(const Operation& operation) {
-    const int peer = operation.fingerprint.root;
     const bool sends = operation.fingerprint.kind == OperationKind::Send;
+    const int peer = operation.fingerprint.root;
     return pairs_->get(sends ? rank() : peer, sends ? peer : rank(), operation.tag);
   }
+
+  void require_pair_of(const Operation& operation) {
+    const bool sends = operation.fingerprint.kind == OperationKind::Send;
+    const int peer = operation.fingerprint.root;
+    try {
+      pairs_->require(sends ? rank() : peer, sends ? peer : rank(), operation.tag);
+    } catch (const Error& error) {
+      supervisor_->abort(error.happened());
+      throw;
+    }
+  }
+
+  // A connection is made, and a message waits, in the turn of its tag: the other side may have another order of tags.
+  bool separates_tags() const override { return true; }
 
   // These run inside get_in_line, whose stream is the current one.
   void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
@@ -222,7 +250,7 @@ class NcclCommunicator : public Communicator {
   void do_abort() override { supervisor_->abort(why_ended()); }
 
   const c10::Device device_;
-  const c10::cuda::CUDAStream stream_;
+  const std::shared_ptr<NcclStream> stream_;
   const std::shared_ptr<NcclConnections> connections_;
   std::unique_ptr<NcclPairs> pairs_;
   std::shared_ptr<Supervisor> supervisor_;

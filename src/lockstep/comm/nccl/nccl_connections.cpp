@@ -14,21 +14,22 @@ constexpr int kPausesPerCheck = 500;
 
 }  // namespace
 
-void NcclConnections::add(std::shared_ptr<NcclHandle> handle) {
+void NcclConnections::add(std::shared_ptr<NcclHandle> handle, std::shared_ptr<NcclStream> stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (broken_) throw NcclAborted();
-  handles_.push_back(std::move(handle));
+  if (breaking_) throw NcclAborted();
+  workplaces_.push_back({std::move(handle), std::move(stream)});
 }
 
 void NcclConnections::break_connections() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  broken_ = true;
-  for (const auto& handle : handles_) handle->abort();
+  const std::lock_guard<std::mutex> lock(mutex_);  // a second caller waits until the first one is done
+  if (breaking_.exchange(true)) return;
+  end_nccl(workplaces_, abort_limit_);
+  quiet_ = true;
 }
 
 void NcclConnections::wait(const c10::Event& event, NcclHandle& handle) const {
   for (int polls = 0; !event.query(); ++polls) {
-    if (broken_) throw NcclAborted();
+    if (quiet_) throw NcclAborted();
     if (polls < kNcclYields) {
       std::this_thread::yield();
       continue;
@@ -36,7 +37,7 @@ void NcclConnections::wait(const c10::Event& event, NcclHandle& handle) const {
     if (polls % kPausesPerCheck == 0) handle.check();
     std::this_thread::sleep_for(kNcclPause);
   }
-  if (broken_) throw NcclAborted();  // the device reached the event because of the abort
+  if (breaking_) throw NcclAborted();  // the device reached the event because of the abort
 }
 
 }  // namespace lockstep

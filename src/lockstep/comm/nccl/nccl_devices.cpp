@@ -1,6 +1,7 @@
 #include "lockstep/comm/nccl/nccl_devices.h"
 
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -74,6 +75,20 @@ void check_devices_differ(const Membership& membership, int device, Deadline dea
                   "(use_local_device()); or keep the tensors on the CPU");
     }
   }
+}
+
+void refuse_capture(const std::string& operation, const Membership& membership, c10::Device device) {
+  auto status = cudaStreamCaptureStatusNone;
+  cudaStream_t const current = c10::cuda::getCurrentCUDAStream(device.index()).stream();
+  const cudaError_t answer = cudaStreamIsCapturing(current, &status);
+  // The legacy default stream takes part in every capture, and answers with an error then.
+  const bool is_implicit = answer == cudaErrorStreamCaptureImplicit;
+  if (answer != cudaSuccess) cudaGetLastError();
+  if (!is_implicit && (answer != cudaSuccess || status == cudaStreamCaptureStatusNone)) return;
+  throw Error(operation + " while a CUDA graph is being captured: engine nccl works outside of graphs only",
+              membership.where(),
+              "capture forward and backward without it (no_sync, or the module without its wrapper), and average the "
+              "gradients between replays");
 }
 
 }  // namespace lockstep

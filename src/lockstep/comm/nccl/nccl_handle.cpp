@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "lockstep/base/log.h"
 
@@ -21,7 +22,7 @@ constexpr std::chrono::milliseconds kFarewell{2000};
 ncclUniqueId new_nccl_id() {
   ncclUniqueId id;
   const ncclResult_t result = ncclGetUniqueId(&id);
-  if (result != ncclSuccess) throw NcclError(fmt::format("ncclGetUniqueId: {}", ncclGetErrorString(result)), false);
+  if (result != ncclSuccess) throw NcclError(fmt::format("ncclGetUniqueId: {}", ncclGetErrorString(result)), result);
   return id;
 }
 
@@ -34,7 +35,7 @@ NcclHandle::NcclHandle(int rank, int size, const ncclUniqueId& id) : device_(c10
     communicator_ = nullptr;
     const std::string detail = ncclGetLastError(failed);
     if (failed != nullptr) ncclCommAbort(failed);
-    throw NcclError(fmt::format("ncclCommInitRankConfig: {}. {}", ncclGetErrorString(result), detail), false);
+    throw NcclError(fmt::format("ncclCommInitRankConfig: {}. {}", ncclGetErrorString(result), detail), result);
   }
 }
 
@@ -49,7 +50,7 @@ NcclHandle::~NcclHandle() {
     communicator_ = nullptr;
   } catch (const std::exception& error) {
     log_debug("NCCL did not end in good order: {}", error.what());
-    abort();
+    if (ncclComm_t const communicator = give_up()) ncclCommAbort(communicator);
   }
 }
 
@@ -59,33 +60,28 @@ void NcclHandle::wait_until_up() {
 }
 
 void NcclHandle::call(const char* what, const std::function<ncclResult_t(ncclComm_t)>& body) {
+  const std::lock_guard<std::mutex> one_call(calls_);
   std::unique_lock<std::mutex> lock(mutex_);
   settle(what, body(usable()), lock, Deadline::never());
 }
 
 void NcclHandle::check() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (communicator_ == nullptr) return;
   ncclResult_t state = ncclSuccess;
-  const ncclResult_t result = ncclCommGetAsyncError(usable(), &state);
+  const ncclResult_t result = ncclCommGetAsyncError(communicator_, &state);
   if (result != ncclSuccess) raise("ncclCommGetAsyncError", result);
   if (state != ncclSuccess && state != ncclInProgress) raise("NCCL", state);
 }
 
-void NcclHandle::abort() noexcept {
-  try {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (communicator_ == nullptr) return;
-    const c10::cuda::CUDAGuard device(static_cast<c10::DeviceIndex>(device_));
-    ncclCommAbort(communicator_);
-  } catch (const std::exception& error) {
-    log_warning("NCCL could not be aborted: {}", error.what());
-  }
-  communicator_ = nullptr;
+ncclComm_t NcclHandle::give_up() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(communicator_, nullptr);
 }
 
 void NcclHandle::settle(const char* what, ncclResult_t result, std::unique_lock<std::mutex>& lock, Deadline deadline) {
   while (result == ncclInProgress) {
-    if (deadline.passed()) throw NcclError(fmt::format("{} did not end in time", what), false);
+    if (deadline.passed()) throw NcclError(fmt::format("{} did not end in time", what), result);
     lock.unlock();  // so that `abort` can run
     std::this_thread::sleep_for(kHandlePoll);
     lock.lock();
@@ -101,8 +97,7 @@ ncclComm_t NcclHandle::usable() const {
 }
 
 void NcclHandle::raise(const char* what, ncclResult_t result) const {
-  const bool lost = result == ncclRemoteError || result == ncclSystemError;
-  throw NcclError(fmt::format("{}: {}. {}", what, ncclGetErrorString(result), ncclGetLastError(communicator_)), lost);
+  throw NcclError(fmt::format("{}: {}. {}", what, ncclGetErrorString(result), ncclGetLastError(communicator_)), result);
 }
 
 }  // namespace lockstep

@@ -11,15 +11,16 @@
 
 namespace lockstep {
 
-/// An error that NCCL reported.
+/// An error that NCCL reported, in its own words.
 class NcclError : public std::runtime_error {
  public:
-  NcclError(const std::string& text, bool peer_is_lost) : std::runtime_error(text), peer_is_lost_(peer_is_lost) {}
-  /// True: a connection to another rank ended; false: the failure is here.
-  bool peer_is_lost() const { return peer_is_lost_; }
+  NcclError(const std::string& text, ncclResult_t result) : std::runtime_error(text), result_(result) {}
+  /// True: a connection to another rank ended, as NCCL says. An error of the system is one of this host, such as a full
+  /// /dev/shm, or follows from the loss of a rank: NCCL cannot tell.
+  bool peer_is_lost() const { return result_ == ncclRemoteError; }
 
  private:
-  bool peer_is_lost_;
+  ncclResult_t result_;
 };
 
 /// Thrown if `abort` was called meanwhile.
@@ -28,8 +29,8 @@ class NcclAborted : public std::runtime_error {
   NcclAborted() : std::runtime_error("the communicator was aborted") {}
 };
 
-/// Owns one communicator of NCCL, configured so that no call blocks: each call is polled until it is complete. `abort`,
-/// from any thread, ends all waits here and the kernels on the device.
+/// Owns one communicator of NCCL, configured so that no call blocks: each call is polled until it is complete. After
+/// `give_up`, from any thread, all waits here end.
 class NcclHandle {
  public:
   /// Starts to connect, on the current device; `wait_until_up` completes it.
@@ -40,13 +41,15 @@ class NcclHandle {
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   void wait_until_up();
-  /// Calls NCCL and waits until the call has taken effect on the host; `what` names the call in messages. One thread at
-  /// a time.
+  /// Calls NCCL and waits until the call has taken effect on the host; `what` names the call in messages. Calls of
+  /// several threads wait for each other: NCCL refuses one that begins before the last one has taken effect.
   /// @throws NcclError, NcclAborted
   void call(const char* what, const std::function<ncclResult_t(ncclComm_t)>& body);
-  /// Throws if an operation has failed since, on the device or on the network. @throws NcclError, NcclAborted
+  /// Throws if an operation has failed since, on the device or on the network; nothing after `give_up`.
+  /// @throws NcclError
   void check();
-  void abort() noexcept;
+  /// The communicator, for an abort by the caller; null if it was given up before. This object has none any more.
+  ncclComm_t give_up();
 
  private:
   void settle(const char* what, ncclResult_t result, std::unique_lock<std::mutex>& lock, Deadline deadline);
@@ -54,8 +57,9 @@ class NcclHandle {
   [[noreturn]] void raise(const char* what, ncclResult_t result) const;
 
   const int device_;
-  std::mutex mutex_;
-  ncclComm_t communicator_ = nullptr;  // null after an abort
+  std::mutex calls_;                   // held for a whole call
+  std::mutex mutex_;                   // held for each use of the communicator, not while a call is polled
+  ncclComm_t communicator_ = nullptr;  // null after `give_up`
 };
 
 ncclUniqueId new_nccl_id();

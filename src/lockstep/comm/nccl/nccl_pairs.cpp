@@ -41,6 +41,21 @@ ncclUniqueId share_nccl_id(Store& store, const std::string& key, bool makes_it, 
 NcclPairs::NcclPairs(const Membership& membership, std::shared_ptr<NcclConnections> connections)
     : membership_(membership), connections_(std::move(connections)) {}
 
+void NcclPairs::require(int from, int to, int tag) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::set<int>& tags = tags_[{from, to}];
+  if (tags.count(tag) != 0 || tags.size() < kMostTags) {
+    tags.insert(tag);
+    return;
+  }
+  throw Error(fmt::format("messages from rank {} to rank {} have tag {} and {} other tags; over nccl each tag of a "
+                          "direction has a communicator, which takes tens of MB of device memory",
+                          from, to, tag, tags.size()),
+              "this group",
+              "use fewer tags: messages of one tag arrive in the order in which they were sent, so a step or a layer "
+              "needs none of its own");
+}
+
 NcclPairs::Pair NcclPairs::get(int from, int to, int tag) {
   const std::tuple<int, int, int> key{from, to, tag};
   {
@@ -48,20 +63,20 @@ NcclPairs::Pair NcclPairs::get(int from, int to, int tag) {
     const auto found = pairs_.find(key);
     if (found != pairs_.end()) return found->second;
   }
-  // Messages of one direction arrive one at a time, so no other thread makes this pair meanwhile.
-  Pair pair{connect(from, to, tag), c10::cuda::getStreamFromPool()};
+  // Messages of one direction and tag arrive one at a time, so no other thread makes this pair meanwhile.
+  Pair pair = connect(from, to, tag);
   const std::lock_guard<std::mutex> lock(mutex_);
   return pairs_.emplace(key, std::move(pair)).first->second;
 }
 
-std::shared_ptr<NcclHandle> NcclPairs::connect(int from, int to, int tag) {
+NcclPairs::Pair NcclPairs::connect(int from, int to, int tag) {
   const bool sends = from == membership_.rank;
   const std::string key = fmt::format("nccl/pair/{}-{}-{}", from, to, tag);
   const ncclUniqueId id = share_nccl_id(*membership_.store, key, sends, *connections_);
-  auto handle = std::make_shared<NcclHandle>(sends ? kSender : kReceiver, 2, id);
-  connections_->add(handle);
-  handle->wait_until_up();
-  return handle;
+  Pair pair{std::make_shared<NcclHandle>(sends ? kSender : kReceiver, 2, id), std::make_shared<NcclStream>()};
+  connections_->add(pair.handle, pair.stream);
+  pair.handle->wait_until_up();
+  return pair;
 }
 
 }  // namespace lockstep
