@@ -140,6 +140,22 @@ TEST(InspectCommand, SaysWhatDoesNotFitInAModelFolder) {
   EXPECT_TRUE(says(inspect({folder.path()}).out, "problem: the tokenizer")) << "as text too";
 }
 
+// As loading does, which keeps both.
+TEST(InspectCommand, WarnsOfTiedTensorsThatDiffer) {
+  const TemporaryFolder folder;
+  const std::string header = R"({"transformer.wte.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                             R"("lm_head.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}})";
+  put(folder / "config.json",
+      R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"vocab_size":2,"n_embd":1,"n_head":1,"n_layer":1})");
+  put_safetensors(folder / "model.safetensors", header, std::string(16, '\1'));
+  EXPECT_FALSE(inspect_json({folder.path()}).contains("warnings"));
+  put_safetensors(folder / "model.safetensors", header, std::string(8, '\1') + std::string(8, '\2'));
+  const auto found = inspect_json({folder.path()});
+  ASSERT_EQ(found["warnings"].size(), 1U) << found;
+  EXPECT_TRUE(says(found["warnings"][0], "ties lm_head.weight to transformer.wte.weight"));
+  EXPECT_TRUE(says(inspect({folder.path()}).out, "warning: The config.json")) << "as text too";
+}
+
 TEST(InspectCommand, ReadsTheShippedTokenizers) {
   const auto wordpiece = inspect_json({kShipped + "reviews-vocab"});
   EXPECT_EQ(wordpiece["vocab_size"], 2000);

@@ -85,6 +85,7 @@ TEST_P(TiedWeights, AreOneIfTheFileHasOneOrTheOtherOrEqualOnes) {
   add({{c.head, in_file(c.table)}});
   const auto both = load();
   EXPECT_EQ(both.report.text(), "");
+  EXPECT_EQ(tied_tensors_that_differ(folder_.path()), "");
   EXPECT_FALSE(both.model->named_parameters().contains(c.head));
   EXPECT_TRUE(torch::equal(scores(*both.model), before));
   NamedTensors tensors = tensors_of_file();
@@ -102,6 +103,7 @@ TEST_P(TiedWeights, AreUntiedWithAWarningIfTheFileHasTwoThatDiffer) {
   EXPECT_NE(loaded.report.text().find("ties " + c.head + " to " + c.table), std::string::npos) << loaded.report.text();
   EXPECT_NE(loaded.report.text().find("NOT tied"), std::string::npos) << loaded.report.text();
   EXPECT_TRUE(loaded.report.missing.empty()) << loaded.report.text();
+  EXPECT_EQ(tied_tensors_that_differ(folder_.path()), loaded.report.text());
   const auto parameters = loaded.model->named_parameters();
   ASSERT_TRUE(parameters.contains(c.head));
   EXPECT_TRUE(torch::equal(parameters[c.head], head));
@@ -126,6 +128,7 @@ TEST_P(TiedWeights, ABiasIsTheOneThatScoresIfTheFileHasTwoThatDiffer) {
   EXPECT_NE(loaded.report.text().find("both " + c.further_bias + " and " + c.bias), std::string::npos)
       << loaded.report.text();
   EXPECT_TRUE(torch::allclose(scores(*loaded.model), before + added));
+  EXPECT_EQ(tied_tensors_that_differ(folder_.path()), loaded.report.text());
 }
 
 INSTANTIATE_TEST_SUITE_P(

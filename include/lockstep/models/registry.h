@@ -51,6 +51,12 @@ Loaded<Model> load_pretrained_model(const std::string& folder, TextTask task, co
 /// @throws Error  as load_pretrained_model
 std::shared_ptr<Model> make_model_of_folder(const std::string& folder, bool gradient_checkpointing = false);
 
+/// The tensors that the config.json in `folder` ties, and that the file there has twice with different values: a line
+/// for each, as a LoadReport has it if the model is loaded to score words. Empty if there is nothing, or Lockstep has
+/// no model of that type that scores words. Reads these tensors alone.
+/// @throws Error  if the configuration or the weights cannot be read
+std::string tied_tensors_that_differ(const std::string& folder);
+
 /// Looks only at the "model_type" of a config.json, before the weights are there.
 /// @throws Error  if load_pretrained_model reads no model of that type
 void require_known_model(const std::string& config_path);

@@ -93,10 +93,7 @@ void add_tied(const std::map<std::string, std::string>& tied_sources, const Weig
       plan.unexpected.push_back(source);
       continue;
     }
-    plan.untied += fmt::format(
-        "The file has both {} and {}, which are one, with different values: the first scores words and is used, the "
-        "second is NOT used.\n",
-        source, own->second);
+    plan.untied += line_of_two_biases(source, own->second);
     own->second = source;
   }
 }

@@ -10,8 +10,11 @@
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/encoder_models.h"
+#include "lockstep/models/encoders/encoder_bodies.h"
 #include "lockstep/models/gpt2.h"
+#include "lockstep/models/pretrained_model_bodies.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/models/tied_weights.h"
 
 namespace lockstep {
 namespace {
@@ -84,6 +87,7 @@ struct PretrainedClass {
   TextTask task;
   Loaded<Model> (*load)(const std::string& folder, const LoadOptions& options);
   std::shared_ptr<Model> (*make)(const std::string& folder, bool gradient_checkpointing);
+  std::string (*differing)(const std::string& folder);  // of its tied tensors
 };
 
 template <typename Module>
@@ -94,8 +98,14 @@ std::shared_ptr<Model> make_by_config(const std::string& folder, bool gradient_c
 }
 
 template <typename Module>
+std::string differing_of(const std::string& folder) {
+  const auto config = std::decay_t<decltype(std::declval<Module>().config())>::from_file(folder);
+  return tied_tensors_that_differ(weight_rules(config, Module::kArchitecture), folder);
+}
+
+template <typename Module>
 PretrainedClass pretrained_class(const std::string& type, TextTask task) {
-  return {type, task, load_as_model<Module>, make_by_config<Module>};
+  return {type, task, load_as_model<Module>, make_by_config<Module>, differing_of<Module>};
 }
 
 template <typename Family>
@@ -180,6 +190,14 @@ void require_known_model(const std::string& config_path) {
   const bool is_known =
       std::any_of(all.begin(), all.end(), [&](const PretrainedClass& known) { return known.type == type; });
   if (!is_known) refuse_type(config, type);
+}
+
+std::string tied_tensors_that_differ(const std::string& folder) {
+  const std::string type = ConfigFile(folder).text({"model_type"}, "");
+  for (const PretrainedClass& known : pretrained_classes()) {
+    if (known.type == type && known.task != TextTask::SequenceClassification) return known.differing(folder);
+  }
+  return "";
 }
 
 Loaded<Model> load_or_make_model(const std::string& folder_or_name, TextTask task, const LoadOptions& options,

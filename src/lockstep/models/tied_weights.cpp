@@ -38,4 +38,24 @@ std::string weights_to_untie(const WeightRules& rules, const std::string& folder
   return lines;
 }
 
+std::string line_of_two_biases(const std::string& used, const std::string& unused) {
+  return fmt::format(
+      "The file has both {} and {}, which are one, with different values: the first scores words and is used, the "
+      "second is NOT used.\n",
+      used, unused);
+}
+
+std::string tied_tensors_that_differ(const WeightRules& rules, const std::string& folder) {
+  std::string lines = weights_to_untie(rules, folder);
+  if (rules.tied.empty()) return lines;
+  const WeightFiles files(folder);
+  for (const auto& [other, own] : rules.tied) {
+    if (!ends_with(own, ".bias") || !files.contains(other)) continue;
+    const std::optional<std::string> source = name_in_file(rules, files, own);
+    if (source && !are_equal(files, *source, other)) lines += line_of_two_biases(other, *source);
+  }
+  files.require_whole();
+  return lines;
+}
+
 }  // namespace lockstep

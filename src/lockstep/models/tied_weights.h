@@ -19,4 +19,11 @@ bool are_equal(const WeightFiles& files, const std::string& first, const std::st
 /// @throws Error  if the weights cannot be read
 std::string weights_to_untie(const WeightRules& rules, const std::string& folder);
 
+/// A line of a LoadReport: a file has the bias that scores words twice.
+std::string line_of_two_biases(const std::string& used, const std::string& unused);
+
+/// What a model that scores words would report of the tied tensors of the file in `folder`, one line each; empty if
+/// there is nothing. Biases are there, too. @throws Error  if the weights cannot be read
+std::string tied_tensors_that_differ(const WeightRules& rules, const std::string& folder);
+
 }  // namespace lockstep

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
+#include "lockstep/models/registry.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "tools/lockstep/inspect/inspection.h"
 
@@ -53,6 +55,20 @@ void check_vocabulary(Inspection& out) {
   if (known <= embedded->get<std::int64_t>()) return;
   out["problems"].push_back(fmt::format("the tokenizer has ids up to {}, but the model embeds only {} (vocab_size)",
                                         known - 1, embedded->get<std::int64_t>()));
+}
+
+// Reads the tied tensors of a model that scores words, if the file has both. They are a warning,
+// because the model is loaded all the same.
+void check_tied_tensors(const std::string& folder, Inspection& out) {
+  if (!out.contains("weights") || !out.contains("config")) return;
+  std::string text;
+  try {
+    text = tied_tensors_that_differ(folder);
+  } catch (const Error&) {
+    return;  // no model that Lockstep can build; loading says why
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out["warnings"].push_back(line);
 }
 
 }  // namespace
@@ -129,6 +145,7 @@ Inspection inspect_model_folder(const std::string& folder) {
   }
   if (holds_tokenizer(folder)) out["tokenizer"] = inspect_tokenizer(folder);
   check_vocabulary(out);
+  check_tied_tensors(folder, out);
   return out;
 }
 

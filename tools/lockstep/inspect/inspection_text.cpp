@@ -81,6 +81,9 @@ std::string model_text(const Inspection& found) {
   if (found.contains("config")) out += config_text(found["config"]);
   if (found.contains("weights")) out += weights_text(found["weights"]);
   if (found.contains("tokenizer")) out += tokenizer_text(found["tokenizer"]);
+  for (const auto& warning : found.value("warnings", Inspection::array())) {
+    out += "warning: " + warning.get<std::string>() + "\n";
+  }
   for (const auto& problem : found["problems"]) out += "problem: " + problem.get<std::string>() + "\n";
   return out;
 }
