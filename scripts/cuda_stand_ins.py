@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 # Libraries of LibTorch that ask for CUDA's, and the beginnings of the names that each of CUDA's exports. The first
 # match counts.
@@ -48,16 +49,26 @@ def needed_and_folders(library):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic), [os.path.normpath(path) for path in paths]
 
 
-def imported_names(library):
+def imports_of(library):
+    """The names that `library` asks others for, each with the version of the symbol, or ""."""
     lines = output_of("nm", "--dynamic", "--undefined-only", library).splitlines()
-    return {line.split()[-1].split("@")[0] for line in lines}
+    return {tuple((line.split()[-1] + "@").replace("@@", "@").split("@")[:2]) for line in lines}
 
 
-def write_stand_in(path, names):
+def write_stand_in(path, symbols):
     library = os.path.basename(path)
-    functions = "\n".join(f"STAND_IN({name})" for name in sorted(names))
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-fno-builtin", "-x", "c", "-", f"-Wl,-soname,{library}", "-o", path]
-    subprocess.run(command, input=SOURCE.format(library=library, functions=functions), check=True, text=True)
+    names = sorted({name for name, _ in symbols})
+    functions = "\n".join(f"STAND_IN({name})" for name in names)
+    versions = sorted({version for _, version in symbols if version}) or [library]
+    with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
+        for version in versions:
+            # A symbol without a version fits any.
+            here = [name for name, wanted in symbols if wanted == version or (not wanted and version == versions[0])]
+            script.write(f"{version} {{ {'global: ' + '; '.join(here) + ';' if here else ''} }};\n")
+        script.flush()
+        command = ["gcc", "-shared", "-fPIC", "-O1", "-fno-builtin", "-x", "c", "-", "-x", "none",
+                   f"-Wl,-soname,{library}", f"-Wl,--version-script={script.name}", "-o", path]
+        subprocess.run(command, input=SOURCE.format(library=library, functions=functions), check=True, text=True)
 
 
 def main():
@@ -72,11 +83,11 @@ def main():
         names, paths = needed_and_folders(importer)
         needed += [name for name in names if name not in needed]
         folders += [path for path in paths if path not in folders]
-        imports |= imported_names(importer)
+        imports |= imports_of(importer)
     owned = {}
-    for name in imports:
-        owner = next((owner for owner, prefix in OWNERS if name.startswith(prefix)), None)
-        owned.setdefault(owner, set()).add(name)
+    for symbol in imports:
+        owner = next((owner for owner, prefix in OWNERS if symbol[0].startswith(prefix)), None)
+        owned.setdefault(owner, set()).add(symbol)
     for name in needed:
         owner = next((owner for owner, _ in OWNERS if re.match(re.escape(owner) + r"\.", name)), None)
         if owner is None or any(os.path.exists(os.path.join(path, name)) for path in folders):

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -8,13 +9,19 @@
 
 namespace lockstep {
 
+/// How many devices a process that uses CUDA would see: the fake ones if they are preloaded (tests/fake_gpu).
+inline int devices_for_tests() {
+  const char* fake = std::getenv("FAKE_GPU_DEVICES");
+  return fake != nullptr ? std::atoi(fake) : visible_gpus();
+}
+
 /// Why a test that needs so many CUDA devices cannot run here; nothing if it can. Does not touch CUDA, which would
 /// not work in processes forked afterwards: tests use it in such processes only.
 inline std::optional<std::string> why_no_cuda(int devices) {
   for (const MissingEngine& missing : missing_engines()) {
     if (missing.name == std::string("nccl")) return "engine nccl: not built: " + std::string(missing.reason);
   }
-  const int seen = visible_gpus();
+  const int seen = devices_for_tests();
   if (seen >= devices) return std::nullopt;
   return std::to_string(devices) + " CUDA devices are needed, " + std::to_string(seen) + " are there";
 }
