@@ -66,7 +66,8 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     reducer_->watch_plain_calls([this] { check_parameters(); },
                                 [this] {
                                   if (tensors_.is_training()) synchronise_buffers(0);
-                                });
+                                },
+                                [this] { return synchronise_; });
     return;
   }
   synchronise_ = false;

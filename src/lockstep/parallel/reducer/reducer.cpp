@@ -163,6 +163,7 @@ void Reducer::note_gradient(std::size_t index) {
   begin_for_later();
   if (captured_) captured_->gradient_arrived();
   const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
+  notice_plain_call();
   if (synchronise_) reach_parameters();
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
   if (arrived_) arrived_(index);

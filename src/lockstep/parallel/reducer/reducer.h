@@ -81,7 +81,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// wrapper: of the module itself, or of one of its members.
   /// @param at_begin  called on every rank at the beginning of each such backward; may throw
   /// @param at_end    called on every rank at the end of each
-  void watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end);
+  /// @param is_wanted  false in no_sync: then such a backward is not synchronised, if the last forward of the wrapper
+  /// was not
+  void watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end, std::function<bool()> is_wanted);
   /// From now on, both are called in each synchronised backward: forwards past the wrapper are the rule.
   void follow_backward();
   bool follows_backward() const { return follows_; }
@@ -170,7 +172,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void check_left_out();
   void watch_accumulations();
   bool is_plain_call() const { return at_begin_ && (follows_ || !was_announced_); }
-  void watch_for_later(const at::Tensor& output);
+  void watch_local(const at::Tensor& output);
+  void notice_plain_call();
   void begin_for_later();
   bool in_backward() const { return backward_ >= Backward::Begun; }
   void begin_backward();
@@ -224,6 +227,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::function<void(std::size_t)> arrived_;  // empty without virtual shards
 
   std::mutex mutex_;  // guards what follows
+  std::function<bool()> is_wanted_;
   Backward backward_ = Backward::None;
   std::weak_ptr<void> engine_task_;  // of this backward: expires when the engine drops it
   std::weak_ptr<void> later_task_;   // of the backward that `later_` knows of
@@ -231,6 +235,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // In a join, by parameter: the version counter of its average, and averages that a backward has put aside.
   std::vector<std::optional<std::int64_t>> averages_;
   std::vector<at::Tensor> put_aside_;
+  std::weak_ptr<void> local_task_;   // of a backward that belongs to a forward in no_sync
   std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with virtual shards
   bool was_announced_ = false;                 // the next synchronised backward, or the present one, by a forward
   std::vector<bool> fired_;                    // by parameter: this backward has added to its gradient

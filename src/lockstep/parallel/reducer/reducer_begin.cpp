@@ -12,7 +12,7 @@ namespace lockstep {
 void Reducer::watch_output(const at::Tensor& output) {
   trace_->end_forward(output, synchronise_);
   if (!output.defined() || !output.requires_grad()) return;
-  if (!synchronise_) return watch_for_later(output);
+  if (!synchronise_) return watch_local(output);
   if (backward_ == Backward::None) backward_ = Backward::Awaited;
   // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
   // (activation checkpointing) see only the inner one, whose end is not the end of the step.
@@ -39,14 +39,25 @@ void Reducer::watch_output(const at::Tensor& output) {
 }
 
 // No rank waits for a backward that is not synchronised, so it may outlive the reducer.
-void Reducer::watch_for_later(const at::Tensor& output) {
-  if (later_ == nullptr || !later_->wants_every_backward()) return;
+void Reducer::watch_local(const at::Tensor& output) {
   output.register_hook([weak = weak_from_this()](const at::Tensor&) {
     const auto self = weak.lock();
     if (!self) return;
     const std::lock_guard<std::mutex> lock(self->mutex_);
     self->begin_for_later();
+    if (!self->local_task_.expired()) return;
+    const auto task = std::make_shared<char>();
+    self->local_task_ = task;
+    torch::autograd::Engine::get_default_engine().queue_callback([task] {});
   });
+}
+
+// Before a gradient arrives. The last forward of the wrapper was in no_sync, and this backward is of another one, past
+// the wrapper, which is synchronised like any other.
+void Reducer::notice_plain_call() {
+  if (synchronise_ || !at_begin_ || !local_task_.expired() || !is_wanted_()) return;
+  synchronise_ = true;
+  was_announced_ = false;
 }
 
 void Reducer::begin_for_later() {
@@ -63,9 +74,11 @@ void Reducer::begin_for_later() {
   torch::autograd::Engine::get_default_engine().queue_callback([task] {});
 }
 
-void Reducer::watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end) {
+void Reducer::watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end,
+                                std::function<bool()> is_wanted) {
   at_begin_ = std::move(at_begin);
   at_end_ = std::move(at_end);
+  is_wanted_ = std::move(is_wanted);
 }
 
 void Reducer::follow_backward() {
@@ -122,6 +135,7 @@ void Reducer::on_gradient(std::size_t index) {
 void Reducer::on_sparse_gradient() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (captured_) captured_->gradient_arrived();
+  notice_plain_call();
   if (synchronise_) reach_parameters();  // the end of the backward combines the gradients
 }
 
