@@ -98,6 +98,7 @@ void FusedUpdate::look() {
 void FusedUpdate::agree(const UpdateRequest* request) {
   zeroed_ = false;
   look();
+  terms_.write_common(agreement_);
   if (request != nullptr) {
     agreement_.set_request(*request);
     terms_.write(agreement_, request->kind);

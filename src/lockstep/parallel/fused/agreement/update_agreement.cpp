@@ -77,10 +77,11 @@ void UpdateAgreement::clear() {
   sums_differ_ = false;
   update_.reset();
   updates_differ_ = false;
+  common_.reset();
   settings_.reset();
   place_.reset();
   left_out_.reset();
-  terms_differ_ = left_out_differs_ = false;
+  terms_differ_ = common_differs_ = left_out_differs_ = false;
   has_request_ = false;
   request_ = UpdateRequest();
 }
@@ -100,7 +101,8 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   const std::size_t settings_at = update_at + 2 * sizeof(std::uint64_t);
   const std::size_t place_at = settings_at + 2 * sizeof(std::uint64_t);
   const std::size_t left_out_at = place_at + 2 * sizeof(std::uint64_t);
-  const std::size_t end = left_out_at + 2 * sizeof(std::uint16_t);
+  const std::size_t common_at = left_out_at + 2 * sizeof(std::uint16_t);
+  const std::size_t end = common_at + 2 * sizeof(std::uint64_t);
   at::Tensor message = at::empty({static_cast<std::int64_t>(end)}, at::TensorOptions().dtype(at::kByte));
   std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
   std::copy(contributed_.begin(), contributed_.end(), bytes);
@@ -116,6 +118,7 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   if (update_) write_with_complement(*update_, bytes + update_at);
   if (settings_) write_with_complement(*settings_, bytes + settings_at);
   if (place_) write_with_complement(*place_, bytes + place_at);
+  if (common_) write_with_complement(*common_, bytes + common_at);
   if (left_out_) write_with_complement(*left_out_, bytes + left_out_at);
   if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
   std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
@@ -132,6 +135,7 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   kept_sums_ = bytes[sums_at];
   updates_differ_ = any_differs(bytes + update_at, sizeof(std::uint64_t));
   left_out_differs_ = any_differs(bytes + left_out_at, sizeof(std::uint16_t));
+  common_differs_ = any_differs(bytes + common_at, sizeof(std::uint64_t));
   const bool requests_differ = any_differs(bytes + request_at, request_bytes);
   terms_differ_ = requests_differ || any_differs(bytes + settings_at, sizeof(std::uint64_t)) ||
                   any_differs(bytes + place_at, sizeof(std::uint64_t));

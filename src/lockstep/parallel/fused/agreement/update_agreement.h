@@ -48,7 +48,9 @@ class UpdateAgreement {
   void set_bits(std::uint32_t bits) { bits_ = bits; }
   /// A number of the update that must be equal on all ranks that set it.
   void set_update(std::uint64_t update) { update_ = update; }
-  /// Numbers of what ranks must have in common, and of what they should: see UpdateTerms.
+  /// A number of what all ranks must have in common, also those without inputs: see UpdateTerms.
+  void set_common(std::uint64_t common) { common_ = common; }
+  /// Numbers of what ranks with inputs must have in common, and of what they should: see UpdateTerms.
   void set_settings(std::uint64_t settings) { settings_ = settings; }
   void set_place(std::uint64_t place) { place_ = place; }
   void set_left_out(std::uint16_t left_out) { left_out_ = left_out; }
@@ -62,6 +64,8 @@ class UpdateAgreement {
   const UpdateRequest& request() const { return request_; }
   /// Ranks with inputs have different requests, settings or places.
   bool terms_differ() const { return terms_differ_; }
+  /// Any ranks have different things in common.
+  bool common_differs() const { return common_differs_; }
   bool left_out_differs() const { return left_out_differs_; }
   bool stale() const { return stale_; }                ///< on any rank
   bool faulty() const { return faulty_; }              ///< on any rank
@@ -91,9 +95,10 @@ class UpdateAgreement {
   bool sums_differ_ = false;
   std::optional<std::uint64_t> update_;
   bool updates_differ_ = false;
-  std::optional<std::uint64_t> settings_, place_;
+  std::optional<std::uint64_t> common_, settings_, place_;
   std::optional<std::uint16_t> left_out_;
   bool terms_differ_ = false;
+  bool common_differs_ = false;
   bool left_out_differs_ = false;
   bool has_request_ = false;
   UpdateRequest request_;

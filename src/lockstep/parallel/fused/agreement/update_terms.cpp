@@ -95,6 +95,12 @@ void UpdateTerms::start_over() {
   unused_forwards_before_ = reducer_.unused_forwards();
 }
 
+void UpdateTerms::write_common(UpdateAgreement& agreement) {
+  std::uint64_t common = list_number();
+  mix_into(common, static_cast<std::uint64_t>(reducer_.module()));
+  agreement.set_common(common);
+}
+
 void UpdateTerms::write(UpdateAgreement& agreement, UpdateRequest::Kind kind) {
   std::uint64_t place = 0;
   mix_into(place, static_cast<std::uint64_t>(reducer_.module()));
@@ -105,9 +111,13 @@ void UpdateTerms::write(UpdateAgreement& agreement, UpdateRequest::Kind kind) {
   agreement.set_left_out(static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (unused_forwards() & 0xff)));
 }
 
-std::uint64_t UpdateTerms::settings() {
+std::uint64_t UpdateTerms::list_number() {
   if (list_has_changed()) read_list();
-  std::uint64_t number = list_number_;
+  return list_number_;
+}
+
+std::uint64_t UpdateTerms::settings() {
+  std::uint64_t number = list_number();
   mix_options(number, optimizer_.group_options());
   return number;
 }
@@ -175,6 +185,12 @@ std::vector<std::string> UpdateTerms::settings_lines() const {
   return lines;
 }
 
+std::vector<std::string> UpdateTerms::common_lines() const {
+  std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(reducer_.module())};
+  for (std::string& line : list_lines()) lines.push_back(std::move(line));
+  return lines;
+}
+
 std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const {
   std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(reducer_.module()),
                                  count_of(backwards(), "synchronised backward") + " since its last step",
@@ -191,6 +207,7 @@ std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const 
 void UpdateTerms::check_agreed(Communicator& communicator, const UpdateAgreement& agreement,
                                const UpdateRequest* request) {
   if (agreement.terms_differ()) throw_difference(communicator, agreement, request);
+  if (agreement.common_differs()) throw_common_difference(communicator);
   if (agreement.left_out_differs() && !std::exchange(has_warned_, true)) {
     warn_of_left_out_batches(communicator,
                              fmt::format("called zero_grad() {} and made {} without a backward since its last step",
@@ -210,6 +227,16 @@ void UpdateTerms::throw_difference(Communicator& communicator, const UpdateAgree
                                (difference ? difference->text() : std::string("their options have other bits")),
                            communicator.membership().where() + ", fused optimizer",
                            fix_of(difference ? difference->index : lines(UpdateRequest()).size())),
+               {FailureCause::Kind::Disagreement, -1});
+}
+
+// One of the ranks has no inputs.
+void UpdateTerms::throw_common_difference(Communicator& communicator) const {
+  const auto difference = first_difference(communicator, common_lines());
+  throw_caused(AgreedError("the ranks of a fused optimizer disagree in a join: " +
+                               (difference ? difference->text() : std::string("their lists have other numbers")),
+                           communicator.membership().where() + ", fused optimizer",
+                           fix_of(difference && difference->index == 0 ? 0 : common_lines().size() + 2)),
                {FailureCause::Kind::Disagreement, -1});
 }
 

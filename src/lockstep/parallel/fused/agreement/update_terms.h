@@ -32,17 +32,21 @@ class UpdateTerms {
   /// Notes the group of each of these parameters, which must stay in it from now on.
   void keep_groups(const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered);
 
+  /// What every rank has to say, also one that has run out of inputs: which optimizer of which module it is, and the
+  /// parameters of each group. The options of that rank become those of the others.
+  void write_common(UpdateAgreement& agreement);
   /// What this rank, which has inputs, has to say before the request.
   void write(UpdateAgreement& agreement, UpdateRequest::Kind kind);
   /// What the ranks have told each other. Collective.
   /// @param request  of this rank; null if it has no inputs
-  /// @throws AgreedError  if ranks with inputs differ, naming what differs where; if a parameter that the update covers
+  /// @throws AgreedError  if ranks differ, naming what differs where; if a parameter that the update covers
   /// is in another group than it was, or in no group
   void check_agreed(Communicator& communicator, const UpdateAgreement& agreement, const UpdateRequest* request);
   /// The update was made, or left out on all ranks.
   void start_over();
 
  private:
+  std::uint64_t list_number();
   std::uint64_t settings();
   bool list_has_changed() const;
   void read_list();
@@ -53,8 +57,10 @@ class UpdateTerms {
   std::uint64_t backwards() const { return reducer_.backwards() - backwards_before_; }
   std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
   std::uint64_t unused_forwards() const { return reducer_.unused_forwards() - unused_forwards_before_; }
+  std::vector<std::string> common_lines() const;
   [[noreturn]] void throw_difference(Communicator& communicator, const UpdateAgreement& agreement,
                                      const UpdateRequest* request) const;
+  [[noreturn]] void throw_common_difference(Communicator& communicator) const;
   void check_list(const Communicator& communicator);
 
   const FlatOptimizer& optimizer_;
