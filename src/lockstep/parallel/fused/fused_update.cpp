@@ -191,6 +191,7 @@ StepResult FusedUpdate::run_update() {
   if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
   parts_->watch.start_over();
   terms_.start_over();
+  reducer_.note_step();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = parts_->gradients->writes();
   return result;

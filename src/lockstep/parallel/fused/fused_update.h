@@ -14,6 +14,7 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/agreement/update_agreement.h"
 #include "lockstep/parallel/fused/agreement/update_terms.h"
@@ -173,7 +174,8 @@ class FusedUpdate final : public StepDelegate {
       const std::string text = error.what();
       if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, not this rank's
       communicator_->abort("a fused update failed: " + text.substr(0, text.find('\n')));
-      throw;
+      std::rethrow_exception(
+          with_positions(*communicator_, reducer_.position(), "a step or clipping", std::current_exception()));
     }
   }
 

@@ -137,7 +137,8 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   if (plan_.shards_weights) {
     weights = std::make_unique<ShardedWeights>(
         ShardedWeights::Parts{gradients_, buckets_, communicator_, plan_.gathers_for_host, reducer_.follows_backward(),
-                              plan_, options.compute_dtype == at::ScalarType::BFloat16},
+                              plan_, options.compute_dtype == at::ScalarType::BFloat16,
+                              [this] { return reducer_.position(); }},
         options.units, options.reshard_after_forward);
   }
   const bool has_weights = rescue_ != nullptr && rescue_->adopts();

@@ -15,6 +15,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
+#include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/backward_flags.h"
 #include "lockstep/parallel/reducer/backward_trace.h"
@@ -136,6 +137,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   int module() const { return module_; }  ///< its number, which is equal on all ranks
   /// How many synchronised backwards have reached the parameters, or sums of virtual shards were made.
   std::uint64_t backwards() const { return backwards_; }
+  /// A fused optimizer has made a step.
+  void note_step() { last_step_ = {last_step_.steps + 1, backwards_}; }
+  StepPosition position() const { return {last_step_.steps, backwards_ - last_step_.backwards}; }
   /// How many synchronised forwards had outputs that are gone without a backward through them.
   std::uint64_t unused_forwards() const { return *unused_forwards_; }
 
@@ -223,19 +227,19 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   LaterReduction* later_ = nullptr;
   std::size_t num_left_ = 0;  // buckets
   std::function<void()> at_begin_, at_end_;
+  std::function<bool()> is_wanted_;
   bool follows_ = false;
   std::function<void(std::size_t)> arrived_;  // empty without virtual shards
 
   std::mutex mutex_;  // guards what follows
-  std::function<bool()> is_wanted_;
   Backward backward_ = Backward::None;
   std::weak_ptr<void> engine_task_;  // of this backward: expires when the engine drops it
   std::weak_ptr<void> later_task_;   // of the backward that `later_` knows of
+  std::weak_ptr<void> local_task_;   // of a backward that belongs to a forward in no_sync
   std::vector<ParameterState> parameters_;
   // In a join, by parameter: the version counter of its average, and averages that a backward has put aside.
   std::vector<std::optional<std::int64_t>> averages_;
   std::vector<at::Tensor> put_aside_;
-  std::weak_ptr<void> local_task_;   // of a backward that belongs to a forward in no_sync
   std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with virtual shards
   bool was_announced_ = false;                 // the next synchronised backward, or the present one, by a forward
   std::vector<bool> fired_;                    // by parameter: this backward has added to its gradient
@@ -248,6 +252,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   StepStatistics statistics_;
   const int module_;
   std::uint64_t backwards_ = 0;
+  StepPosition last_step_;           // its `backwards` are all that were before it
   std::uint64_t unused_before_ = 0;  // unused forwards at the end of the last backward
   bool has_warned_ = false;          // of batches that are left out; equal on all ranks
   // Outputs of forward may be destroyed by other threads, and after the reducer.

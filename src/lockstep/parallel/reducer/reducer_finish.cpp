@@ -32,11 +32,14 @@ void Reducer::finish_backward() {
     if (!parameters_[i].ready) mark_ready(i);
     if (parameters_[i].late.defined()) flags_.set_late(i);
   }
-  advise_on_uneven_inputs([this] {
-    reduce_buckets();
-    restore_gradients();
-    average_sparse(true);
-  });
+  const auto end = [this] {
+    advise_on_uneven_inputs([this] {
+      reduce_buckets();
+      restore_gradients();
+      average_sparse(true);
+    });
+  };
+  later_ == nullptr ? end() : with_positions_of_ranks(*communicator_, position(), "a backward", end);
   backward_ = Backward::None;
   ran_ = true;
   if (is_plain_call() && !(join_.is_on() && !follows_)) at_end_();

@@ -36,6 +36,7 @@ ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string
       communicator_(parts.communicator),
       gathering_(parts.communicator->split(0, parts.communicator->rank())),
       follows_backward_(parts.follows_backward),
+      position_(parts.position),
       reshards_(reshard_after_forward),
       plan_(units, parts.buckets, parts.gradients),
       states_(parts.buckets.size()),
@@ -186,15 +187,17 @@ void ShardedWeights::note_peak() { peak_bytes_ = std::max(peak_bytes_, bytes_ + 
 void ShardedWeights::finish(std::size_t number) {
   Unit& unit = units_[number];
   if (unit.presence == Presence::Here) return;
-  check_calls(unit, number);
-  if (has_part(number)) {
-    copies_->finish(number);
-  } else {
-    for (const std::size_t index : buckets_of(number)) {
-      if (states_[index].work) std::exchange(states_[index].work, nullptr)->wait();
+  with_positions_of_ranks(*communicator_, position_(), "a forward or backward", [&] {
+    check_calls(unit, number);
+    if (has_part(number)) {
+      copies_->finish(number);
+    } else {
+      for (const std::size_t index : buckets_of(number)) {
+        if (states_[index].work) std::exchange(states_[index].work, nullptr)->wait();
+      }
+      show_unit(number);
     }
-    show_unit(number);
-  }
+  });
   unit.presence = Presence::Here;
 }
 

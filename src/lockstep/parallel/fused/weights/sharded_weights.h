@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/tensor_sample.h"
 #include "lockstep/parallel/fused/update_plan.h"
@@ -41,6 +42,7 @@ class ShardedWeights final : public ReadWatcher {
     bool follows_backward;  ///< forwards may begin without `enter_forward`
     const UpdatePlan& plan;
     bool has_copies;  ///< `compute_copy` gets bf16 copies
+    std::function<StepPosition()> position;
   };
   /// Takes the parameters' memory away. What is given must outlive this object. Collective.
   ShardedWeights(const Parts& parts, const std::vector<std::string>& units, bool reshard_after_forward);
@@ -165,6 +167,7 @@ class ShardedWeights final : public ReadWatcher {
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<Communicator> gathering_;
   const bool follows_backward_;
+  const std::function<StepPosition()> position_;
   const bool reshards_;
   WeightUnits plan_;
   std::vector<Bucket> states_;
