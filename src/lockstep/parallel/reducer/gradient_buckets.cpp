@@ -123,6 +123,15 @@ bool GradientBuckets::take(std::size_t parameter) {
   return true;
 }
 
+void GradientBuckets::clear(std::size_t parameter) {
+  const at::NoGradGuard no_grad;
+  if (is_in_place(parameter)) {
+    at::Tensor& grad = parameters_[parameter].tensor.mutable_grad();
+    grad = grad.clone();
+  }
+  places_[parameter].view.zero_();
+}
+
 at::Tensor GradientBuckets::take_off(std::size_t parameter) {
   return std::exchange(parameters_[parameter].tensor.mutable_grad(), at::Tensor());
 }

@@ -58,6 +58,8 @@ class GradientBuckets {
   /// Brings the parameter's gradient to its place, or writes zeros there. @return  false if there is no gradient
   /// @throws Error  if the gradient is sparse or requires a gradient itself; the group then ends
   bool take(std::size_t parameter);
+  /// Writes zeros to the gradient's place; `grad` keeps its values, in other memory.
+  void clear(std::size_t parameter);
   /// Lets the parameter's `grad` be what is in its place.
   void show(std::size_t parameter) { parameters_[parameter].tensor.mutable_grad() = places_[parameter].view; }
   /// Takes `grad` off the parameter: autograd writes what arrives later to other memory. @return  what it was

@@ -33,6 +33,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       replica_watch_(all_of(parameters)),
       hooks_(tensors_of(parameters.dense)),
       sparse_hooks_(tensors_of(parameters.sparse)),
+      shared_(communicator_.get(), tensors_of(parameters.dense)),
       graph_(options.static_graph, buckets_.num_parameters()),
       trace_(std::make_shared<BackwardTrace>(buckets_.size())),
       parameters_(buckets_.num_parameters()),
@@ -82,7 +83,10 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
   num_left_ = buckets.size();
   for (const std::size_t index : buckets) {
     progress_[index].is_left = true;
-    for (const std::size_t i : buckets_[index].parameters) replica_watch_.set_left_out(i, true);
+    for (const std::size_t i : buckets_[index].parameters) {
+      replica_watch_.set_left_out(i, true);
+      shared_.keep(i, true);
+    }
   }
   watch_accumulations();
   if (follows_) set_tripwires();
@@ -91,7 +95,10 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
 void Reducer::take_back(bool moves) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (BucketProgress& bucket : progress_) bucket.is_left = false;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) replica_watch_.set_left_out(i, false);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    replica_watch_.set_left_out(i, false);
+    shared_.keep(i, false);
+  }
   num_left_ = 0;
   later_ = nullptr;
   hooks_.call_before(nullptr);
@@ -163,6 +170,7 @@ void Reducer::note_gradient(std::size_t index) {
   begin_for_later();
   if (captured_) captured_->gradient_arrived();
   const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
+  if (is_elsewhere(index)) return pass_by(index);
   notice_plain_call();
   if (synchronise_) reach_parameters();
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
@@ -189,8 +197,21 @@ void Reducer::note_gradient(std::size_t index) {
   }
 }
 
+// Another wrapper averages the gradient. Here the others of its bucket do not wait for it.
+void Reducer::pass_by(std::size_t index) {
+  if (!in_backward() || engine_task_.expired() || !leaves_in_backward(buckets_.bucket_of(index))) return;
+  fired_[index] = true;
+  if (parameters_[index].ready) return;
+  mark_ready(index);
+  launch_ready_buckets(false);
+}
+
 void Reducer::mark_ready(std::size_t index) {
-  if (!is_left(index) && buckets_.take(index)) flags_.set_contributed(index);
+  if (is_elsewhere(index)) {
+    buckets_.clear(index);
+  } else if (!is_left(index) && buckets_.take(index)) {
+    flags_.set_contributed(index);
+  }
   parameters_[index].ready = true;
   const std::size_t bucket = buckets_.bucket_of(index);
   if (--progress_[bucket].pending == 0) trace_->ready(bucket);
@@ -222,7 +243,9 @@ void Reducer::launch(std::size_t index) {
     bucket.work = later_->start(index);
     trace_->launch(index);
   } else {
-    for (const std::size_t i : buckets_[index].parameters) buckets_.take_off(i);
+    for (const std::size_t i : buckets_[index].parameters) {
+      if (!is_elsewhere(i)) buckets_.take_off(i);
+    }
     trace_->launch(index);
     bucket.work = hook_ ? hook_->start(buckets_.for_hook(index), *communicator_)
                         : communicator_->all_reduce_async(buckets_[index].message, reduce_op());

@@ -27,6 +27,7 @@
 #include "lockstep/parallel/reducer/output_use.h"
 #include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/static_graph.h"
+#include "lockstep/parallel/shared_gradients.h"
 #include "lockstep/parallel/step_statistics.h"
 
 namespace lockstep {
@@ -184,6 +185,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void reach_parameters();
   void drop_backward();
   void note_gradient(std::size_t index);
+  void pass_by(std::size_t index);
   void mark_ready(std::size_t index);
   void keep_late_gradient(std::size_t index);
   void launch_ready_buckets(bool at_end);
@@ -207,6 +209,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void average_sparse(bool has_inputs);
   ReduceOp reduce_op() const { return join_.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
   bool is_left(std::size_t parameter) const { return progress_[buckets_.bucket_of(parameter)].is_left; }
+  bool is_elsewhere(std::size_t parameter) const { return !is_left(parameter) && shared_.is_elsewhere(parameter); }
   bool leaves_in_backward(std::size_t bucket) const {
     return !progress_[bucket].is_left || (later_->starts_in_backward() && !join_.is_on());
   }
@@ -220,6 +223,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   SparseGradients sparse_;
   ReplicaWatch replica_watch_;
   GradientHooks hooks_, sparse_hooks_;
+  SharedGradients shared_;
   StaticGraph graph_;
   JoinPeriod join_;
   std::unique_ptr<CommunicationHook> hook_;

@@ -168,6 +168,7 @@ void Reducer::begin_backward() {
   // The engine destroys the callback and its captures with the backward: at its end or at an exception.
   const auto task = std::make_shared<char>();
   engine_task_ = task;
+  shared_.take_all(task);
   torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
     if (const auto self = weak.lock()) self->finish_backward();
   });
