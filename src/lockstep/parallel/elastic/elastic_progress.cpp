@@ -50,6 +50,18 @@ void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizer
   }
 }
 
+// The steps of a group that ended may still run on a device, and NCCL's memory of a lost rank is mapped there.
+const ElasticState& on_the_cpu(const ElasticState& state) {
+  for (const at::Tensor& tensor : state.tensors) {
+    if (!tensor.defined() || tensor.device().is_cpu()) continue;
+    throw UsageError(
+        "a loop that survives lost ranks, with a tensor on " + tensor.device().str(), "this process",
+        "keep what it trains on the CPU; or, on devices, write checkpoints and let the launcher start the ranks again "
+        "(lockstep run --max-restarts)");
+  }
+  return state;
+}
+
 constexpr const char* kLastExchange =
     "do it before the optimizer's step, or at the next one's start: a rank that is lost in between would leave half of "
     "a step";
@@ -80,7 +92,7 @@ struct GroupHasChanged : std::exception {
 }  // namespace
 
 ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options)
-    : state_(state), watch_(std::in_place, state.tensors), backup_(state) {
+    : state_(on_the_cpu(state)), watch_(std::in_place, state.tensors), backup_(state) {
   refuse_fused_outside(state_.optimizers);
   if (state_.first_step < 0) {
     throw UsageError(fmt::format("ElasticState::first_step is {}", state_.first_step), "this process",
