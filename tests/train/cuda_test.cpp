@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <numeric>
 
+#include "lockstep/checkpoint/generators.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/net/subgroup.h"
@@ -82,6 +84,34 @@ TEST_P(CudaTrainer, HasAnAcceleratorBesideIt) {
     }
     EXPECT_LT(last, first / 2);
     EXPECT_EQ(accelerator.gather(net->bias).numel(), membership.world_size);
+  });
+}
+
+// Replicas of one process draw on their own devices.
+TEST(CudaGenerators, OfAllDevicesContinueWhereTheyStood) {
+  SKIP_WITHOUT_CUDA(2);
+  run_ranks_as_processes(1, [](const Membership&) {
+    const auto draw = [] {
+      std::vector<at::Tensor> drawn;
+      for (const char* device : {"cuda:0", "cuda:1"}) {
+        drawn.push_back(torch::rand({8}, at::TensorOptions(c10::Device(device))).cpu());
+      }
+      return drawn;
+    };
+    Generators generators(std::vector<int>{0, 1});
+    draw();
+    NamedTensors state = generators.state();
+    EXPECT_EQ(state.size(), 3u);
+    const std::vector<at::Tensor> want = draw();
+    draw();
+    generators.load_state(state);
+    const std::vector<at::Tensor> got = draw();
+    EXPECT_TRUE(got[0].equal(want[0]));
+    EXPECT_TRUE(got[1].equal(want[1]));
+    const auto is_of_second = [](const NamedTensors::value_type& each) { return each.first == "cuda:1"; };
+    state.erase(std::remove_if(state.begin(), state.end(), is_of_second), state.end());
+    generators.load_state(state);  // of one device: the second one's generator stays as it is
+    EXPECT_TRUE(draw()[0].equal(want[0]));
   });
 }
 

@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// The random number generators of one rank: LibTorch's CPU generator, the generator of the rank's CUDA device if it
-/// has one, and any that are added. Not thread-safe.
+/// The random number generators of one rank: LibTorch's CPU generator, those of the rank's CUDA devices if it has any,
+/// and any that are added. Not thread-safe.
 class Generators {
  public:
   using Save = std::function<std::string()>;
@@ -21,6 +21,9 @@ class Generators {
 
   /// @param cuda_device  of this rank; negative: it has none. Generators of other devices are not touched.
   explicit Generators(int cuda_device = -1);
+  /// @param cuda_devices  of this rank, the first one first: "cuda", and "cuda:N" for each other one. A checkpoint of
+  /// fewer devices is loaded with a warning: the others keep their generators
+  explicit Generators(const std::vector<int>& cuda_devices);
 
   /// Adds one of LibTorch's generators. @throws Error  if the name is taken
   void add(const std::string& name, at::Generator generator);
@@ -36,7 +39,11 @@ class Generators {
   struct Entry {
     Save save;
     Load load;
+    bool is_required;
   };
+  void add(const std::string& name, at::Generator generator, bool is_required);
+  void add(const std::string& name, Save save, Load load, bool is_required);
+
   std::map<std::string, Entry> entries_;
 };
 

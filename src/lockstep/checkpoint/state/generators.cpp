@@ -7,8 +7,10 @@
 
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 
 namespace lockstep {
 namespace {
@@ -26,14 +28,24 @@ std::string bytes_of_tensor(const at::Tensor& tensor) {
 
 }  // namespace
 
-Generators::Generators(int cuda_device) {
+Generators::Generators(int cuda_device)
+    : Generators(cuda_device < 0 ? std::vector<int>() : std::vector<int>{cuda_device}) {}
+
+Generators::Generators(const std::vector<int>& cuda_devices) {
   add("cpu", at::detail::getDefaultCPUGenerator());
-  if (cuda_device < 0) return;
-  add("cuda", at::globalContext().defaultGenerator(
-                  c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(cuda_device))));
+  for (const int index : cuda_devices) {
+    const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
+    const bool is_first = index == cuda_devices.front();
+    add(is_first ? "cuda" : device.str(), at::globalContext().defaultGenerator(device), is_first);
+  }
 }
 
-void Generators::add(const std::string& name, at::Generator generator) {
+void Generators::add(const std::string& name, at::Generator generator) { add(name, std::move(generator), true); }
+void Generators::add(const std::string& name, Save save, Load load) {
+  add(name, std::move(save), std::move(load), true);
+}
+
+void Generators::add(const std::string& name, at::Generator generator, bool is_required) {
   const auto save = [generator]() mutable {
     const std::lock_guard<std::mutex> lock(generator.mutex());
     return bytes_of_tensor(generator.get_state());
@@ -42,11 +54,11 @@ void Generators::add(const std::string& name, at::Generator generator) {
     const std::lock_guard<std::mutex> lock(generator.mutex());
     generator.set_state(tensor_of_bytes(bytes));
   };
-  add(name, save, load);
+  add(name, save, load, is_required);
 }
 
-void Generators::add(const std::string& name, Save save, Load load) {
-  if (entries_.emplace(name, Entry{std::move(save), std::move(load)}).second) return;
+void Generators::add(const std::string& name, Save save, Load load, bool is_required) {
+  if (entries_.emplace(name, Entry{std::move(save), std::move(load), is_required}).second) return;
   throw Error(fmt::format("there is a generator \"{}\" already", name), "Generators::add", "give each its own name");
 }
 
@@ -61,6 +73,13 @@ void Generators::load_state(const NamedTensors& state) {
     const at::Tensor* found = nullptr;
     for (const auto& item : state) {
       if (item.first == name) found = &item.second;
+    }
+    if (found == nullptr && !entry.is_required) {
+      log_warning(
+          "the checkpoint has no state of generator \"{}\": it was saved on fewer devices, so what this one "
+          "draws is not what the saved run would have drawn",
+          name);
+      continue;
     }
     if (found == nullptr) {
       throw Error(fmt::format("the checkpoint has no state of generator \"{}\"", name), "Generators::load_state",

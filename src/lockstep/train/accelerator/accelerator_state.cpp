@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -68,11 +69,15 @@ NamedParameters AcceleratorState::parameter_names() const {
   return names;
 }
 
-int AcceleratorState::cuda_device() const {
+// In the order of the parameters: a model may lie on several devices.
+std::vector<int> AcceleratorState::cuda_devices() const {
+  std::vector<int> devices;
   for (const auto& [name, parameter] : parameter_names()) {
-    if (parameter.is_cuda()) return parameter.get_device();
+    if (!parameter.is_cuda()) continue;
+    const auto device = static_cast<int>(parameter.get_device());
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
   }
-  return -1;
+  return devices;
 }
 
 // An incomplete window has gradients of this rank that no update has used yet.
@@ -136,7 +141,7 @@ CheckpointContent AcceleratorState::content(std::int64_t iteration, bool is_main
   for (std::size_t i = 0; i < loaders_.size(); ++i) {
     if (const auto loader = loaders_[i].lock()) content.samplers[loader_name(i)] = loader->state();
   }
-  content.generators = Generators(cuda_device()).state();
+  content.generators = Generators(cuda_devices()).state();
   content.rank_tensors = gradients_of_open_window();
   for (auto& entry : state_of_this_replica()) content.rank_tensors.push_back(std::move(entry));
   if (!is_main) return content;
@@ -249,7 +254,7 @@ void AcceleratorState::load(const Checkpoint& checkpoint, const ResumeState& own
   }
   load_window(own.rank_tensors);
   if (!own.is_remapped) load_replica(own.rank_tensors);
-  if (!own.generators.empty()) Generators(cuda_device()).load_state(own.generators);
+  if (!own.generators.empty()) Generators(cuda_devices()).load_state(own.generators);
 }
 
 }  // namespace lockstep

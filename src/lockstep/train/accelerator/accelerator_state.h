@@ -93,7 +93,7 @@ class AcceleratorState {
   void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
   void load_window(const NamedTensors& saved);
   nlohmann::json counts() const;  // number of objects, by kind
-  int cuda_device() const;
+  std::vector<int> cuda_devices() const;
 
   std::shared_ptr<UpdateState> update_;
   std::vector<std::function<ModuleTensors()>> models_;

@@ -33,7 +33,15 @@ nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-int cuda_index(c10::Device device) { return device.is_cuda() ? device.index() : -1; }
+// The model's device, and those of its other replicas in this process.
+std::vector<int> cuda_indices(c10::Device device, std::int64_t replicas) {
+  if (!device.is_cuda()) return {};
+  std::vector<int> indices{device.index()};
+  for (int i = 0; replicas > 1 && i < replicas; ++i) {
+    if (i != device.index()) indices.push_back(i);
+  }
+  return indices;
+}
 
 // The loss that is not logged yet, whether the epoch's end has been handled, and the loss of all updates.
 at::Tensor loss_memory(const LossMemory& losses, bool epoch_ended) {
@@ -58,8 +66,8 @@ std::string asked_checkpoint(const TrainingArguments& args) {
 
 }  // namespace
 
-TrainingCheckpoints::TrainingCheckpoints(TrainerContext& context, TrainingParts& parts)
-    : context_(context), parts_(parts), generators_(cuda_index(device_of(*context.options.model))) {}
+TrainingCheckpoints::TrainingCheckpoints(TrainerContext& context, TrainingParts& parts, std::int64_t replicas)
+    : context_(context), parts_(parts), generators_(cuda_indices(device_of(*context.options.model), replicas)) {}
 
 CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
   const bool is_rank_0 = context_.rank() == 0;

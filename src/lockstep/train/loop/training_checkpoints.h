@@ -16,7 +16,8 @@ namespace lockstep {
 class TrainingCheckpoints {
  public:
   /// @param context, parts  outlive this object
-  TrainingCheckpoints(TrainerContext& context, TrainingParts& parts);
+  /// @param replicas  of this process, each on its own device if the model is on one
+  TrainingCheckpoints(TrainerContext& context, TrainingParts& parts, std::int64_t replicas);
 
   /// Whether `resume_from_checkpoint` asks for one.
   static bool are_asked_for(const TrainingArguments& args);

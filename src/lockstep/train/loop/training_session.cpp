@@ -35,7 +35,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       device_(device_of(*model_)),
       choice_(choose_engine(args_, *model_, context.group.get())),
       parts_(context, choice_.replicas),
-      checkpoints_(context, parts_),
+      checkpoints_(context, parts_, choice_.replicas),
       numbers_(context),
       job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
       memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, "", parts_.data.text()) : nullptr),
