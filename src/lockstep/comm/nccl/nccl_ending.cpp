@@ -29,9 +29,13 @@ class Ending {
  public:
   explicit Ending(const std::vector<NcclWorkplace>& workplaces) : workplaces_(workplaces) {}
 
-  void run() {
-    const c10::cuda::CUDAGuard device(workplaces_.front().stream->get().device_index());
-    abort_all();
+  void run() noexcept {
+    try {
+      const c10::cuda::CUDAGuard device(workplaces_.front().stream->get().device_index());
+      abort_all();
+    } catch (const c10::Error& error) {  // of the device, which then writes nothing more either
+      log_warning("NCCL could not be aborted: {}", error.what_without_backtrace());
+    }
     for (const NcclWorkplace& place : workplaces_) {
       while (!place.stream->is_quiet()) std::this_thread::sleep_for(kQuietPoll);
     }
