@@ -2,6 +2,7 @@
 // tokenizer is saved.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -111,6 +112,29 @@ TEST_F(TokenizerSettings, StayWhenTheTokenizerIsSaved) {
   EXPECT_FALSE(saved.contains("name_or_path"));
   EXPECT_EQ(saved_and_loaded(tokenizer).files(), tokenizer.files());
   EXPECT_EQ(saved_and_loaded(tokenizer).to_json(), tokenizer.to_json());
+}
+
+// transformers writes templates for chats into files of their own.
+TEST_F(TokenizerSettings, TemplatesInFilesOfTheirOwnStayWhenTheTokenizerIsSaved) {
+  folder_.put("chat_template.jinja", "{%- for message in messages %}\n{{ message }}{% endfor %}");
+  std::filesystem::create_directory(std::filesystem::path(folder_.path()) / "additional_chat_templates");
+  folder_.put("additional_chat_templates/tool_use.jinja", "{{ tools }}");
+  folder_.put("additional_chat_templates/notes.txt", "not a template");
+  const Tokenizer tokenizer = with({{"do_lower_case", true}});
+  const TemporaryFolder saved;
+  tokenizer.save(saved.path());
+  EXPECT_EQ(read_file(saved / "chat_template.jinja"), "{%- for message in messages %}\n{{ message }}{% endfor %}");
+  EXPECT_EQ(read_file(saved / "additional_chat_templates/tool_use.jinja"), "{{ tools }}");
+  EXPECT_FALSE(std::filesystem::exists(saved / "additional_chat_templates/notes.txt"));
+  EXPECT_EQ(load_tokenizer(saved.path()).files(), tokenizer.files());
+}
+
+TEST_F(TokenizerSettings, FurtherSpecialTokensOfTheMapStayWhenTheTokenizerIsSaved) {
+  folder_.put("special_tokens_map.json", R"({"additional_special_tokens": ["boat", {"content": "here"}]})");
+  const Tokenizer tokenizer = folder_.load();
+  const auto saved = nlohmann::json::parse(tokenizer.files().at("tokenizer_config.json"));
+  EXPECT_EQ(saved.at("additional_special_tokens"), nlohmann::json({"boat", "here"}));
+  EXPECT_EQ(saved_and_loaded(tokenizer).files(), tokenizer.files());
 }
 
 // bert-base-cased as vocab.txt alone: transformers lower-cases its texts, too, and says nothing.

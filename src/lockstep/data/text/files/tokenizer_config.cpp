@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/text/files/json_fields.h"
 #include "lockstep/data/text/files/json_file.h"
@@ -184,6 +186,25 @@ void read_added_tokens(const std::string& path, TokenizerConfig& config) {
   }
 }
 
+// As transformers writes them beside tokenizer_config.json, if they are not in it.
+std::map<std::string, std::string> read_chat_templates(const std::string& dir) {
+  constexpr const char* kTemplate = "chat_template.jinja";
+  constexpr const char* kMoreTemplates = "additional_chat_templates";
+  constexpr std::uint64_t kMostTemplateBytes = std::uint64_t{1} << 24;
+  std::map<std::string, std::string> templates;
+  const std::filesystem::path folder = dir;
+  const auto read = [&](const std::filesystem::path& name) {
+    templates[name.string()] = read_regular_file((folder / name).string(), kMostTemplateBytes);
+  };
+  if (std::filesystem::exists(folder / kTemplate)) read(kTemplate);
+  std::error_code none;  // there is no such folder
+  for (const auto& entry : std::filesystem::directory_iterator(folder / kMoreTemplates, none)) {
+    const std::filesystem::path name = entry.path().filename();
+    if (name.extension() == ".jinja") read(kMoreTemplates / name);
+  }
+  return templates;
+}
+
 }  // namespace
 
 TokenizerConfig read_tokenizer_config(const std::string& dir) {
@@ -202,6 +223,7 @@ TokenizerConfig read_tokenizer_config(const std::string& dir) {
   }
   if (exists("tokenizer_config.json")) read_config(config_path(dir, "tokenizer_config.json"), config);
   if (exists("added_tokens.json")) read_added_tokens(config_path(dir, "added_tokens.json"), config);
+  config.templates = read_chat_templates(dir);
   return config;
 }
 

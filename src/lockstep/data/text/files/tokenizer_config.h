@@ -36,6 +36,7 @@ struct TokenizerConfig {
   bool cleans_up = false;                            ///< clean_up_tokenization_spaces
   bool cleans_up_bpe = false;                        ///< the same of byte-level BPE, by a setting of its own
   nlohmann::json source = nlohmann::json::object();  ///< all of tokenizer_config.json
+  std::map<std::string, std::string> templates;      ///< files with templates for chats, by their names in the folder
 };
 
 /// Reads those of the files that exist in the folder `dir`.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -34,7 +35,9 @@ struct TokenizerDocument {
   bool cleans_up = false;                       ///< clean_up_tokenization_spaces
   /// The content of tokenizer_config.json, so that a saved tokenizer keeps settings that matter to others alone.
   nlohmann::json config = nlohmann::json::object();
-  std::string where;  ///< file or folder, named in errors
+  std::vector<std::string> more_special;         ///< of any file
+  std::map<std::string, std::string> templates;  ///< files that others read, by their names in the folder
+  std::string where;                             ///< file or folder, named in errors
 };
 
 /// Padding as tokenizer.json declares it: it names its own token.

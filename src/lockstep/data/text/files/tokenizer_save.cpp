@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/create_folders.h"
 #include "lockstep/data/text/files/tokenizer_config.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text/tokenizer_core.h"
@@ -87,6 +88,10 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
   for (const auto& [key, value] : document.config.items()) {
     if (!config.contains(key) && gone.count(key) == 0 && key != text::kWholeWordsField) config[key] = value;
   }
+  // Those of special_tokens_map.json, which is not written.
+  constexpr const char* kMoreSpecial = "additional_special_tokens";
+  const bool has_list = config.contains(kMoreSpecial) || config.contains("extra_special_tokens");
+  if (!has_list && !document.more_special.empty()) config[kMoreSpecial] = document.more_special;
   return config;
 }
 
@@ -101,7 +106,7 @@ std::string Tokenizer::to_json() const {
 
 std::map<std::string, std::string> Tokenizer::files() const {
   const TokenizerDocument& document = core_->document();
-  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> files = document.templates;
   if (is_word_piece(document)) {
     files["vocab.txt"] = vocab_txt(document.vocabulary);
   } else {
@@ -114,11 +119,10 @@ std::map<std::string, std::string> Tokenizer::files() const {
 }
 
 void Tokenizer::save(const std::string& dir) const {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) throw Error("cannot make the folder: " + error.message(), dir, "check the path and its permissions");
   for (const auto& [name, content] : files()) {
-    write_file_atomically((std::filesystem::path(dir) / name).string(), content);
+    const std::filesystem::path path = std::filesystem::path(dir) / name;
+    create_folders(path.parent_path().string());
+    write_file_atomically(path.string(), content);
   }
 }
 

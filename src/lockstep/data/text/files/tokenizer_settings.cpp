@@ -47,6 +47,8 @@ void apply_settings(const TokenizerConfig& config, TokenizerDocument& document) 
   // As transformers 5, which says that byte-level BPE would be corrupted.
   document.cleans_up = config.cleans_up && (is_word_piece(document) || config.cleans_up_bpe);
   document.config = config.source;
+  document.more_special = config.more_special;
+  document.templates = config.templates;
 }
 
 void warn_of_capitals(const TokenizerConfig& config, const TokenizerDocument& document) {
