@@ -6,10 +6,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
 #include "tests/e2e/train/review_classification.h"
+#include "tests/support/table_training.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/write_lines.h"
 
@@ -48,6 +50,68 @@ TEST(RowsOfTables, QuotesArePlainCharactersIfAFlagSaysSo) {
   for (const CommandWords& flag : {none, CommandWords{"--no-quotes"}}) {
     EXPECT_TRUE(says(run_well(joined_words({"inspect", file, "--json"}, flag)), "\"rows\": 6"));
   }
+}
+
+// Rows of a table of numbers, one of whose colours begins with a quote.
+std::string rows_of_numbers(const std::string& header) {
+  std::string text = header;
+  for (int i = 0; i < 60; ++i) {
+    text += std::to_string(i % 17) + (i % 3 == 0 ? ";\"red;" : ";blue;") + (i % 17 > 8 ? "tall\n" : "short\n");
+  }
+  return text;
+}
+
+TEST(RowsOfTables, TablesOfNumbersAreReadAsFlagsSay) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "named.csv", rows_of_numbers("height;colour;label\n"));
+  write_file_atomically(folder / "plain.csv", rows_of_numbers(""));
+  const CommandWords written{"--quoting", "none", "--delimiter", ";"};
+  const auto train = [&](const std::string& name, const CommandWords& more) {
+    const CommandWords flags{"--max-steps",           "3", "--save-strategy", "no", "--validation-file",
+                             folder / (name + ".csv")};
+    return run_command(
+        joined_words(joined_words(table_training(folder / (name + ".csv"), folder / name, flags), written), more));
+  };
+  const CommandWords no_header{"--no-header", "--label-column", "3"};
+  for (const auto& [name, more] : {std::pair{"named", CommandWords{}}, std::pair{"plain", no_header}}) {
+    const ProgramEnd end = train(name, more);
+    ASSERT_EQ(end.code, 0) << end.err;
+  }
+  EXPECT_TRUE(read_file(folder / "named/model.safetensors") == read_file(folder / "plain/model.safetensors"));
+  const auto answers = [&](const std::string& name, const CommandWords& more) {
+    return run_command(joined_words(
+        joined_words({"predict", "--model", folder / name, "--file", folder / (name + ".csv"), "--json"}, written),
+        more));
+  };
+  const ProgramEnd named = answers("named", {}), plain = answers("plain", {"--no-header"});
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(named.out, plain.out) << plain.err;
+  EXPECT_EQ(std::count(plain.out.begin(), plain.out.end(), '\n'), 60) << plain.out;
+  run_well(joined_words(joined_words({"evaluate", "--task", "tabular-classification", "--model", folder / "plain",
+                                      "--validation-file", folder / "plain.csv"},
+                                     written),
+                        {"--no-header"}));
+}
+
+TEST(RowsOfTables, TablesOfNumbersSayWhichColumnIsMissing) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "named.csv", rows_of_numbers("height;colour;label\n"));
+  write_file_atomically(folder / "plain.csv", rows_of_numbers(""));
+  const auto refusal = [&](const std::string& file, const CommandWords& more) {
+    const CommandWords written{"--quoting", "none", "--delimiter", ";", "--max-steps", "1", "--save-strategy", "no"};
+    const ProgramEnd end = run_command(joined_words(table_training(folder / file, folder / "out", written), more));
+    EXPECT_NE(end.code, 0) << end.out;
+    return end.err;
+  };
+  EXPECT_TRUE(says(refusal("plain.csv", {}), "if the file has no header: --no-header"));
+  EXPECT_TRUE(says(refusal("plain.csv", {"--no-header"}), "give --label-column 3"));
+  run_well(joined_words(table_training(folder / "named.csv", folder / "model", {"--max-steps", "1"}),
+                        {"--quoting", "none", "--delimiter", ";", "--save-strategy", "no"}));
+  const ProgramEnd end = run_command({"predict", "--model", folder / "model", "--file", folder / "plain.csv",
+                                      "--quoting", "none", "--delimiter", ";", "--no-header"});
+  EXPECT_EQ(end.code, 2) << end.out;
+  EXPECT_TRUE(says(end.err, "height")) << end.err;
+  EXPECT_TRUE(says(end.err, "leave --no-header out")) << end.err;
 }
 
 TEST(RowsOfTables, JoinedLinesAreSaidByATraining) {

@@ -83,6 +83,37 @@ TEST(TokenizerTrain, LearnsFromTextAndFromAColumn) {
   EXPECT_TRUE(says(ids.out, "\"the\",\"boat")) << ids.out << ids.err;
 }
 
+// As GLUE's files are, and archives without a header.
+TEST(TokenizerTrain, ReadsTablesWithoutQuotesOrHeader) {
+  const TemporaryFolder folder;
+  write(folder / "corpus.txt", "\"The boat, the boats.\nThe boat!\n");
+  write(folder / "rows.tsv", "1\t\"The boat, the boats.\n2\tThe boat!\n");
+  const auto train = [&](const std::string& output, const CommandWords& more) {
+    CommandWords all{"tokenizer", "train", "--output", folder / output, "--vocab-size", "40"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_command(all);
+  };
+  ASSERT_EQ(train("lines", {folder / "corpus.txt"}).code, 0);
+  const CommandWords flags{"--quoting", "none", "--no-header", "--column", "2"};
+  CommandWords table = flags;
+  table.push_back(folder / "rows.tsv");
+  const auto rows = train("rows", table);
+  EXPECT_EQ(rows.code, 0) << rows.err;
+  EXPECT_TRUE(says(rows.out, "from 2 texts")) << rows.out;
+  EXPECT_EQ(read(folder / "lines/vocab.txt"), read(folder / "rows/vocab.txt"));
+  write(folder / "rows.csv", "\xEF\xBB\xBF\"The boat, the boats.;1\nThe boat!;2\n");
+  const auto other =
+      train("other", {"--quoting", "none", "--no-header", "--column", "1", "--delimiter", ";", folder / "rows.csv"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(read(folder / "lines/vocab.txt"), read(folder / "other/vocab.txt"));
+  table.back() = folder / "corpus.txt";
+  const auto lines = train("out", table);
+  EXPECT_EQ(lines.code, 2);
+  EXPECT_TRUE(says(lines.err, "--quoting, and the file is not a table of fields")) << lines.err;
+  const auto no_column = train("out", {"--no-header", "--quoting", "none", "--column", "3", folder / "rows.tsv"});
+  EXPECT_TRUE(says(no_column.err, "choose one of: 1, 2")) << no_column.err;
+}
+
 TEST(TokenizerTrain, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   write(folder / "reviews.csv", "id,review\n1,good\n2,\"bad\n");

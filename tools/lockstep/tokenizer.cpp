@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/text/encoders/wordpiece_trainer.h"
+#include "tools/lockstep/flags/table_flags.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -32,7 +34,9 @@ class TokenizerCommand : public Subcommand {
         ->required()
         ->check(CLI::ExistingFile);
     train.add_option("--output", output_, "folder for vocab.txt, tokenizer.json and tokenizer_config.json")->required();
-    train.add_option("--column", column_, "column of .csv and .tsv files, by its name in the first line");
+    train.add_option("--column", column_,
+                     "column of .csv and .tsv files, by its name in the first line, or its number with --no-header");
+    table_.add(train);
     train.add_option("--vocab-size", options_.vocab_size, "tokens at most, special ones included")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
@@ -44,7 +48,8 @@ class TokenizerCommand : public Subcommand {
         ->check(CLI::PositiveNumber);
     train.add_flag("--cased", cased_, "keep upper case and accents");
     show_examples(train, {"lockstep tokenizer train --output my-vocab --vocab-size 8000 corpus.txt",
-                          "lockstep tokenizer train --output my-vocab --column review --vocab-size 2000 reviews.csv"});
+                          "lockstep tokenizer train --output my-vocab --column review --vocab-size 2000 reviews.csv",
+                          "lockstep tokenizer train --output my-vocab --quoting none --no-header --column 2 rows.tsv"});
     show_examples(app, {"lockstep tokenizer train --output my-vocab --vocab-size 8000 corpus.txt"});
   }
 
@@ -64,7 +69,11 @@ class TokenizerCommand : public Subcommand {
   std::int64_t add_file(const std::string& path, WordPieceTrainer& trainer) const {
     const FileBytes file = FileBytes::open_text(path);
     const std::string kind = extension(path);
-    if (kind == ".csv" || kind == ".tsv") return add_column(file.view(), path, kind == ".csv" ? ',' : '\t', trainer);
+    if (kind == ".csv" || kind == ".tsv") return add_column(file.view(), path, kind == ".tsv", trainer);
+    if (const std::string flag = table_.given(); !flag.empty()) {
+      throw UsageError(flag + ", and the file is not a table of fields", path,
+                       "leave the flag out, or name a file that ends in .csv or .tsv");
+    }
     std::int64_t lines = 0;
     for (std::string_view rest = file.view(); !rest.empty(); ++lines) {
       const std::size_t end = rest.find('\n');
@@ -74,32 +83,48 @@ class TokenizerCommand : public Subcommand {
     return lines;
   }
 
-  std::int64_t add_column(std::string_view text, const std::string& path, char delimiter,
+  std::int64_t add_column(std::string_view text, const std::string& path, bool has_tabs,
                           WordPieceTrainer& trainer) const {
     if (column_.empty()) {
       throw UsageError("this file has columns, and none is named", path, "name the one with the texts by --column");
     }
-    CsvTokenizer records(text, path, {delimiter, '"'});
+    TableForm form = table_.form();
+    if (has_tabs) form.dialect.delimiter = '\t';
+    CsvTokenizer records(text, path, form.dialect);
     std::vector<CsvField> fields;
     std::string storage;
     if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
     const std::size_t columns = fields.size();
-    const auto named = [&](const CsvField& field) { return field.value(storage) == column_; };
-    const auto at = static_cast<std::size_t>(std::find_if(fields.begin(), fields.end(), named) - fields.begin());
+    const std::vector<std::string> names = names_of(fields, form);
+    const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), column_) - names.begin());
     if (at == columns) {
-      std::string names;
-      for (const CsvField& field : fields) names += (names.empty() ? "" : ", ") + std::string(field.value(storage));
-      throw Error("there is no column '" + column_ + "'", path + ":1", "choose one of: " + names);
+      throw Error("there is no column '" + column_ + "'", path + ":1",
+                  fmt::format("choose one of: {}{}", fmt::join(names, ", "),
+                              form.has_header ? "; without a header: --no-header, and its number" : ""));
     }
+    if (!form.has_header) records.seek(records.record_offset(), 1);
     std::int64_t rows = 0;
     for (; records.next(fields); ++rows) {
       if (fields.size() != columns) {
-        throw Error(fmt::format("the record has {} fields, but the header {}", fields.size(), columns),
-                    records.where(fields.front()), "quote fields that hold the delimiter");
+        throw Error(
+            fmt::format("the record has {} fields, but the {} {}", fields.size(), form.has_header ? "header" : "first",
+                        columns),
+            records.where(fields.front()),
+            "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
       }
       trainer.add(fields[at].value(storage));
     }
     return rows;
+  }
+
+  // Without a header the columns are called 1, 2, and so on.
+  static std::vector<std::string> names_of(const std::vector<CsvField>& first, const TableForm& form) {
+    std::vector<std::string> names;
+    std::string storage;
+    for (const CsvField& field : first) {
+      names.push_back(form.has_header ? std::string(field.value(storage)) : std::to_string(names.size() + 1));
+    }
+    return names;
   }
 
   void write(const std::vector<std::string>& tokens) const {
@@ -118,6 +143,7 @@ class TokenizerCommand : public Subcommand {
   std::vector<std::string> files_;
   std::string output_;
   std::string column_;
+  TableFlags table_;
   WordPieceTrainerOptions options_;
   bool cased_ = false;
 };

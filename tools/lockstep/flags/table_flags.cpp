@@ -10,15 +10,15 @@ constexpr const char* kNoQuotes = "none";
 }  // namespace
 
 void TableFlags::add(CLI::App& app) {
-  app.add_option("--delimiter", delimiter,
-                 "between the fields of a table of texts; default: a tab for .tsv, else a comma");
+  app.add_option("--delimiter", delimiter, "between the fields of a table; default: a tab for .tsv, else a comma");
   app.add_option("--quoting", quoting,
                  "minimal: fields of a table may be in double quotes, and then hold delimiters and line ends; none: "
                  "quotes are plain characters, as in GLUE's files")
       ->check(CLI::IsMember({"minimal", kNoQuotes}))
       ->capture_default_str();
   app.add_flag("--no-header", no_header,
-               "the first record of a table is a row: name columns by their numbers, from 1 (--text-column 2)");
+               "the first record of a table is a row: name columns by their numbers, from 1 (--text-column 2, "
+               "--label-column 1)");
 }
 
 TableForm TableFlags::form() const {

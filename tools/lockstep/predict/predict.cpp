@@ -65,9 +65,10 @@ class Predict : public Subcommand {
     if (!flags_.text_columns.empty() && !is_of_texts) {
       throw UsageError("--text-column, and the model is for " + task, "command line", "leave the flag out");
     }
-    if (!flags_.table.given().empty() && (!is_of_texts || flags_.file.empty())) {
-      throw UsageError(flags_.table.given() + ", and there is no table of texts", "command line",
-                       is_of_texts ? "name the table: --file" : "leave the flag out");
+    const bool reads_tables = is_of_texts || task == "tabular-classification";
+    if (!flags_.table.given().empty() && (!reads_tables || flags_.file.empty())) {
+      throw UsageError(flags_.table.given() + ", and there is no table", "command line",
+                       reads_tables ? "name the table: --file" : "leave the flag out");
     }
     if (task == "text-classification") predict_labels_of_texts(flags_, streams);
     if (task == "sentence-embedding") predict_vectors_of_texts(flags_, streams);

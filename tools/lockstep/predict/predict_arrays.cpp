@@ -87,7 +87,7 @@ void predict_labels_of_images(const PredictFlags& flags, const CommandStreams& s
 void predict_labels_of_rows(const PredictFlags& flags, const CommandStreams& streams) {
   need_file(flags, "a table");
   const ArrayModel loaded = load_array_model(flags.model);
-  const at::Tensor features = TableEncoding::of_folder(flags.model).read_features(flags.file);
+  const at::Tensor features = TableEncoding::of_folder(flags.model).read_features(flags.file, flags.table.form());
   predict_in_batches(
       *loaded.model, "features", features.size(0), [&](auto begin, auto end) { return features.slice(0, begin, end); },
       loaded.labels, flags, streams.out);

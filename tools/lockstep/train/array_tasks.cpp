@@ -16,9 +16,8 @@ void refuse_text_flags(const TaskFlags& flags, const TrainingArguments& args) {
     throw UsageError("--tokenizer, --text-column, --max-length and --mlm are for texts", "--task " + flags.task,
                      "leave them out");
   }
-  if (const std::string form = flags.table.given(); !form.empty() || flags.missing_labels != "refuse") {
-    throw UsageError((form.empty() ? "--missing-labels" : form) + ": for texts alone", "--task " + flags.task,
-                     "leave it out; the fields of a table are parted by commas, in a file called .tsv by tabs");
+  if (flags.missing_labels != "refuse") {
+    throw UsageError("--missing-labels: for texts alone", "--task " + flags.task, "leave it out");
   }
   if (args.group_by_length)
     throw UsageError("group_by_length: samples are all alike", "--task " + flags.task, "leave it out");
@@ -46,8 +45,8 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
 
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   refuse_text_flags(flags, args);
-  if (!flags.label_columns.empty())
-    throw UsageError("--label-column is for tables", "--task " + flags.task, "leave it out");
+  const std::string of_tables = !flags.label_columns.empty() ? "--label-column" : flags.table.given();
+  if (!of_tables.empty()) throw UsageError(of_tables + " is for tables", "--task " + flags.task, "leave it out");
   // A folder's model keeps its classes, unless its head is made again for the data's classes.
   const bool keeps_classes = std::filesystem::is_directory(flags.model) && !flags.ignore_mismatched_sizes;
   const bool counts = !keeps_classes && !flags.train_file.empty();
@@ -75,10 +74,11 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
     throw UsageError("there is no folder " + flags.model, "--model", "give the folder of a model of tables");
   }
   std::vector<std::string> warnings;
-  const TableEncoding encoding = is_folder
-                                     ? TableEncoding::of_folder(flags.model)
-                                     : TableEncoding::learn(flags.train_file, flags.label_column(), train, warnings);
-  if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column());
+  const TableForm form = flags.table.form();
+  const TableEncoding encoding =
+      is_folder ? TableEncoding::of_folder(flags.model)
+                : TableEncoding::learn(flags.train_file, flags.label_column(), form, train, warnings);
+  if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, form, flags.label_column());
   ModelOptions options;
   options.features = encoding.features();
   const ArrayModel model = built_for_training(args, [&] {
@@ -91,7 +91,7 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   task.train = random_samples(train, flags.max_train_samples, seed);
   if (!flags.validation_file.empty()) {
     task.eval =
-        random_samples(encoding.read(flags.validation_file, flags.label_column()), flags.max_eval_samples, seed);
+        random_samples(encoding.read(flags.validation_file, form, flags.label_column()), flags.max_eval_samples, seed);
   }
   return task;
 }

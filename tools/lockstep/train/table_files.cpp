@@ -32,8 +32,8 @@ bool is_number(const std::string& text) {
   return *end == '\0';
 }
 
-CsvDialect dialect_of(const std::string& path) {
-  CsvDialect dialect;
+CsvDialect dialect_of(const std::string& path, const TableForm& form) {
+  CsvDialect dialect = form.dialect;
   if (path.find(".tsv") != std::string::npos) dialect.delimiter = '\t';
   return dialect;
 }
@@ -93,12 +93,15 @@ void require_something_to_learn(const CsvSchema& schema, const std::vector<CellC
                    "give a table with columns to learn from");
 }
 
-// A table with a header: columns of numbers are scaled, others are one-hot, and columns without a value are left out.
-CsvSchema schema_of_table(const std::string& train_file, const std::string& label, std::vector<std::string>& warnings) {
-  const std::vector<std::string> names = columns_of_file(train_file);
+// A table: columns of numbers are scaled, others are one-hot, and columns without a value are left out.
+CsvSchema schema_of_table(const std::string& train_file, const std::string& label, const TableForm& form,
+                          std::vector<std::string>& warnings) {
+  const std::vector<std::string> names = columns_of_file(train_file, form);
   if (std::find(names.begin(), names.end(), label) == names.end()) {
     throw UsageError(no_such_column(label, names), train_file,
-                     "give --label-column; columns are parted by commas, in a file called .tsv by tabs");
+                     form.has_header ? "give --label-column; columns are parted by commas, in a file called .tsv by "
+                                       "tabs (--delimiter); if the file has no header: --no-header"
+                                     : "the columns have numbers: give --label-column " + names.back());
   }
   for (const std::string& name : names) {
     if (std::count(names.begin(), names.end(), name) == 1) continue;
@@ -106,10 +109,11 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   }
   const FileBytes file = FileBytes::open_text(train_file);
   CsvSchema schema;
-  schema.dialect = dialect_of(train_file);
+  schema.dialect = dialect_of(train_file, form);
+  schema.header = form.has_header;
   CsvTokenizer records(file.view(), train_file, schema.dialect);
   std::vector<CsvField> header;
-  records.next(header);
+  if (form.has_header) records.next(header);
   const std::vector<CellCount> counts = count_cells(records, names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const CellCount& cells = counts[i];
@@ -134,8 +138,9 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
 }
 
 // NSL-KDD has no header: 41 features, the attack, and optionally a difficulty.
-bool looks_like_nsl_kdd(const std::string& path) {
-  const std::vector<std::string> first = columns_of_file(path);
+bool looks_like_nsl_kdd(const std::string& path, const TableForm& form, const std::string& label) {
+  if (!form.has_header && !label.empty()) return false;
+  const std::vector<std::string> first = columns_of_file(path, {form.dialect});
   return (first.size() == 42 || first.size() == 43) && is_number(first.front());
 }
 
@@ -144,12 +149,12 @@ bool looks_like_nsl_kdd(const std::string& path) {
 TableEncoding::TableEncoding(CsvEncoding encoding, std::string label, bool is_nsl_kdd)
     : encoding_(std::move(encoding)), label_(std::move(label)), is_nsl_kdd_(is_nsl_kdd) {}
 
-TableEncoding TableEncoding::learn(const std::string& train_file, const std::string& given_label,
+TableEncoding TableEncoding::learn(const std::string& train_file, const std::string& given_label, const TableForm& form,
                                    std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings) {
-  const bool is_nsl_kdd = looks_like_nsl_kdd(train_file);
+  const bool is_nsl_kdd = looks_like_nsl_kdd(train_file, form, given_label);
   const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
   CsvData data =
-      is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, warnings));
+      is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, form, warnings));
   rows = std::move(data.dataset);
   return {std::move(data.encoding), label, is_nsl_kdd};
 }
@@ -183,28 +188,37 @@ std::vector<std::string> TableEncoding::classes() const {
   return names;
 }
 
-// The columns that the model knows, in a file that may have others; also the label if one is named.
-CsvSchema TableEncoding::schema_of(const std::string& path, const std::string& label) const {
+// The columns that the model knows, in a file that may have others; also the label if one is named. In the file's
+// order, which counts if it has no header; columns that it lacks are last, and are refused when the file is read.
+CsvSchema TableEncoding::schema_of(const std::string& path, const TableForm& form, const std::string& label) const {
   CsvSchema schema;
-  schema.dialect = dialect_of(path);
-  schema.columns = encoding_.feature_columns();
-  if (!label.empty()) schema.columns.push_back(label_column(label, encoding_.classes()));
-  for (const std::string& name : columns_of_file(path)) {
-    const auto is_it = [&](const CsvColumn& column) { return column.name == name; };
-    if (std::none_of(schema.columns.begin(), schema.columns.end(), is_it)) {
-      schema.columns.push_back(ignored_column(name));
-    }
+  schema.dialect = dialect_of(path, form);
+  schema.header = form.has_header;
+  std::vector<CsvColumn> known = encoding_.feature_columns();
+  if (!label.empty()) known.push_back(label_column(label, encoding_.classes()));
+  const std::vector<std::string> names = columns_of_file(path, form);
+  for (const std::string& name : names) {
+    const auto it = std::find_if(known.begin(), known.end(), [&](const CsvColumn& each) { return each.name == name; });
+    schema.columns.push_back(it == known.end() ? ignored_column(name) : *it);
+    if (it != known.end()) known.erase(it);
   }
+  if (!form.has_header && !known.empty()) {
+    throw UsageError(no_such_column(known.front().name, names), path,
+                     "leave --no-header out if the first record has the names of the columns; a model of a table "
+                     "without a header reads such tables alone");
+  }
+  schema.columns.insert(schema.columns.end(), known.begin(), known.end());
   return schema;
 }
 
-std::shared_ptr<TensorDataset> TableEncoding::read(const std::string& path, const std::string& given_label) const {
+std::shared_ptr<TensorDataset> TableEncoding::read(const std::string& path, const TableForm& form,
+                                                   const std::string& given_label) const {
   if (is_nsl_kdd_) return read_nsl_kdd(path, encoding_);
-  return read_csv(path, schema_of(path, given_label.empty() ? label_ : given_label), encoding_);
+  return read_csv(path, schema_of(path, form, given_label.empty() ? label_ : given_label), encoding_);
 }
 
-at::Tensor TableEncoding::read_features(const std::string& path) const {
-  const auto rows = is_nsl_kdd_ ? read_nsl_kdd(path, encoding_) : read_csv(path, schema_of(path, ""), encoding_);
+at::Tensor TableEncoding::read_features(const std::string& path, const TableForm& form) const {
+  const auto rows = is_nsl_kdd_ ? read_nsl_kdd(path, encoding_) : read_csv(path, schema_of(path, form, ""), encoding_);
   return rows->fields().at("features");
 }
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/data/csv_encoding.h"
 #include "lockstep/data/tensor_dataset.h"
+#include "tools/lockstep/flags/table_flags.h"
 
 namespace lockstep {
 
@@ -19,11 +20,11 @@ class TableEncoding {
   /// The file's name in the folder of a model of tables.
   static constexpr const char* kFile = "preprocessor_config.json";
 
-  /// Learns from a training file. @param label  its label column; empty: "label". @param rows  set to the file's rows
-  /// @param warnings  receives notes on unusual columns
+  /// Learns from a training file. @param label  its label column; empty: "label". @param form  how it is written
+  /// @param rows  set to the file's rows. @param warnings  receives notes on unusual columns
   /// @throws UsageError, Error  naming file and column; with its line, for a cell without a number in a column of
   /// numbers
-  static TableEncoding learn(const std::string& train_file, const std::string& label,
+  static TableEncoding learn(const std::string& train_file, const std::string& label, const TableForm& form,
                              std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings);
   /// The encoding in a model's folder. @throws Error  if there is none
   static TableEncoding of_folder(const std::string& folder);
@@ -34,13 +35,14 @@ class TableEncoding {
   /// Names of the classes, by number.
   std::vector<std::string> classes() const;
   /// Rows with labels. @param label  the label column; empty: as in the training file
-  std::shared_ptr<TensorDataset> read(const std::string& path, const std::string& label = "") const;
+  std::shared_ptr<TensorDataset> read(const std::string& path, const TableForm& form,
+                                      const std::string& label = "") const;
   /// [rows, features]; a label in the file is ignored.
-  at::Tensor read_features(const std::string& path) const;
+  at::Tensor read_features(const std::string& path, const TableForm& form) const;
 
  private:
   TableEncoding(CsvEncoding encoding, std::string label, bool is_nsl_kdd);
-  CsvSchema schema_of(const std::string& path, const std::string& label) const;
+  CsvSchema schema_of(const std::string& path, const TableForm& form, const std::string& label) const;
 
   CsvEncoding encoding_;
   std::string label_;
