@@ -11,6 +11,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/processor/blas.h"
+#include "lockstep/base/processor/processor_name.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/start/amx.h"
@@ -128,7 +129,7 @@ Json engines() {
 Json host() {
   return {{"name", host_name()},
           {"kernel", kernel()},
-          {"cpu", proc_field("/proc/cpuinfo", "model name")},
+          {"cpu", processor_name()},
           {"vectors", widest_vectors().empty() ? "older than AVX2, or another kind of processor" : widest_vectors()},
           {"cores", available_cores()},
           {"memory", proc_field("/proc/meminfo", "MemTotal")},

@@ -10,9 +10,9 @@ namespace lockstep {
 class MetricsLog;
 class PhaseClock;
 
-/// Writes `metrics.jsonl` into the output folder, on rank 0: the arguments, every log, and with each log the time by
-/// phase since the previous one and the memory in use. Phases: "data" (from the end of an update to the next batch),
-/// "compute" (forward, backward, communication within it), "optimizer", "evaluate", "save".
+/// Writes `metrics.jsonl` into the output folder, on rank 0: what is trained and where, the arguments, every log, and
+/// with each log the time by phase since the previous one and the memory in use. Phases: "data" (from the end of an
+/// update to the next batch), "compute" (forward, backward, communication within it), "optimizer", "evaluate", "save".
 class MetricsLogCallback : public TrainerCallback {
  public:
   /// @param world_size  ranks of the job; 0: of the default group if it exists, else 1

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,6 +37,8 @@ struct TrainerEvent {
   std::string folder;            ///< on_save: the checkpoint
   std::int64_t micro_step = 0;   ///< on_prediction_step: batches done
   std::int64_t micro_steps = 0;  ///< on_prediction_step: batches in all on this rank
+  /// on_train_begin, on rank 0: model, data, command, machine and versions, as metrics.jsonl has them; else null
+  const nlohmann::json* about = nullptr;
 };
 
 /// Watches and steers a training. Called on every rank, in the order in which callbacks were added; an exception ends

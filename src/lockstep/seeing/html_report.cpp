@@ -7,6 +7,7 @@
 
 #include "lockstep/seeing/chart/line_chart.h"
 #include "lockstep/seeing/chart/svg_text.h"
+#include "lockstep/seeing/report_about.h"
 
 namespace lockstep {
 namespace {
@@ -36,7 +37,7 @@ std::string tile(const std::string& value, const std::string& name) {
   return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", html_escaped(value), html_escaped(name));
 }
 
-std::string table_of(const std::vector<std::pair<std::string, std::string>>& rows) {
+std::string table_of(const ReportRows& rows) {
   std::string html = "<table>\n";
   for (const auto& [name, value] : rows) {
     html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", html_escaped(name), html_escaped(value));
@@ -118,6 +119,7 @@ std::string html_report(const ReportData& data) {
   for (const std::string& warning : data.warnings) {
     html += "<div class=\"warning\">" + html_escaped(warning) + "</div>\n";
   }
+  if (const ReportRows rows = summary_rows(data); !rows.empty()) html += "<h2>What was trained</h2>\n" + table_of(rows);
   html += "<div class=\"tiles\">\n" + tiles_of(data) + "</div>\n";
   html += "<h2>Over the steps</h2>\n<div class=\"charts\">\n" + charts_of(data) + "</div>\n";
   if (!data.checkpoints.empty()) {

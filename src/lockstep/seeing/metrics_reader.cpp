@@ -14,6 +14,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/checkpoint/files/json_number.h"
 #include "lockstep/seeing/progress_bar.h"
+#include "lockstep/seeing/report_about.h"
 
 namespace lockstep {
 namespace {
@@ -92,6 +93,7 @@ class MetricsReader {
     phases_.erase(phases_.upper_bound(step), phases_.end());
     if (const auto found = entry.find("max_steps"); found != entry.end()) max_steps_ = text_of(*found);
     if (const auto found = entry.find("world_size"); found != entry.end()) world_size_ = text_of(*found);
+    data_.about = about_rows(entry);
     const auto arguments = entry.find("arguments");
     if (arguments == entry.end() || !arguments->is_object()) return;
     data_.arguments.clear();

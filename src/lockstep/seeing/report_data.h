@@ -15,6 +15,7 @@ struct ReportData {
   std::string folder;
   std::string source;                                             ///< the file that was read
   std::vector<std::pair<std::string, std::string>> facts;         ///< started, ended, ranks, steps...
+  std::vector<std::pair<std::string, std::string>> about;         ///< model, data, command, machine...
   std::vector<std::pair<std::string, std::string>> arguments;     ///< name and value as text
   std::map<std::string, Points> logs;                             ///< by the name in the log
   std::map<std::string, Points> rates;                            ///< "samples_per_second", "steps_per_second"

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/tensor/tensors_of.h"
+#include "lockstep/train/callbacks/training_about.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/gradient_engine.h"
 
@@ -41,6 +42,17 @@ void TrainerContext::notify(Event event, const Logs* logs, const std::string& fo
   TrainerEvent seen{args(), state, control, logs, folder, 0, 0};
   if (flow) ((*flow).*event)(seen);
   for (const auto& callback : options.callbacks) ((*callback).*event)(seen);
+}
+
+void TrainerContext::notify_begin() {
+  TrainerEvent seen{args(), state, control, nullptr, "", 0, 0};
+  nlohmann::json about;
+  if (state.is_world_process_zero) {
+    about = training_about(*this);
+    seen.about = &about;
+  }
+  if (flow) flow->on_train_begin(seen);
+  for (const auto& callback : options.callbacks) callback->on_train_begin(seen);
 }
 
 void TrainerContext::notify_prediction_step(std::int64_t done, std::int64_t batches) {

@@ -38,6 +38,7 @@ struct TrainerContext {
 
   using Event = void (TrainerCallback::*)(TrainerEvent&);
   void notify(Event event, const Logs* logs = nullptr, const std::string& folder = "");
+  void notify_begin();
   void notify_prediction_step(std::int64_t done, std::int64_t batches);
   /// A flag that a callback sets on one rank is set on every rank. Collective.
   /// @param further  a flag of the trainer itself; null: there is none

@@ -39,12 +39,13 @@ void MetricsLogCallback::on_train_begin(TrainerEvent& event) {
   open_log(event);
   has_ended_ = false;
   last_step_ = event.state.global_step;
-  log_->write("start", event.state.global_step,
-              {{"max_steps", event.state.max_steps},
-               {"num_train_epochs", event.state.num_train_epochs},
-               {"world_size", world_size_},
-               {"samples_per_step", samples_per_step_},
-               {"arguments", to_json(event.args)}});
+  nlohmann::json values{{"max_steps", event.state.max_steps},
+                        {"num_train_epochs", event.state.num_train_epochs},
+                        {"world_size", world_size_},
+                        {"samples_per_step", samples_per_step_},
+                        {"arguments", to_json(event.args)}};
+  if (event.about != nullptr) values["about"] = *event.about;
+  log_->write("start", event.state.global_step, values);
   clock_->start();
 }
 

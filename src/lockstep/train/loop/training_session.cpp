@@ -77,7 +77,7 @@ TrainOutput TrainingSession::run() {
     print_advice(fused ? *fused : make_engine(false));
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
-    context_.notify(&TrainerCallback::on_train_begin);
+    context_.notify_begin();
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
   try {

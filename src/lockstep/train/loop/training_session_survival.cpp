@@ -152,7 +152,7 @@ TrainingSession::Regrouped TrainingSession::look_at_ranks() const {
 void TrainingSession::begin_as_after_checkpoint() {
   begun_as_first_ = context_.state.is_world_process_zero;
   context_.keep_callback_states(context_.control);
-  context_.notify(&TrainerCallback::on_train_begin);
+  context_.notify_begin();
   load_callback_states();
 }
 
