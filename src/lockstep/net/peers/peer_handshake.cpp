@@ -24,21 +24,21 @@ std::string acceptor_proof(const std::string& key, const std::string& transcript
   return hmac_sha256(key, {"lockstep peers: acceptor knows the key", transcript});
 }
 
-constexpr std::uint32_t kAsksForEncryption = 1;
+constexpr std::uint32_t kPeerAsksForEncryption = 1;
 
 // Both sides' wishes and a nonce end their first messages.
 void write_wishes(WireWriter& message, bool asks_for_encryption) {
-  message.u32(asks_for_encryption ? kAsksForEncryption : 0);
+  message.u32(asks_for_encryption ? kPeerAsksForEncryption : 0);
   message.raw(random_bytes(kPeerNonceBytes));
 }
 
-bool asks(std::string_view transcript, std::size_t end_of_message) {
-  return WireReader(transcript.substr(end_of_message - kPeerNonceBytes - 4)).u32() == kAsksForEncryption;
+bool peer_asks(std::string_view transcript, std::size_t end_of_message) {
+  return WireReader(transcript.substr(end_of_message - kPeerNonceBytes - 4)).u32() == kPeerAsksForEncryption;
 }
 
 // The dialer's keys; the acceptor's are the same, the other way round.
 std::optional<StreamKeys> keys_of(const std::string& key, const std::string& transcript) {
-  if (!asks(transcript, kPeerHelloBytes) && !asks(transcript, transcript.size())) return std::nullopt;
+  if (!peer_asks(transcript, kPeerHelloBytes) && !peer_asks(transcript, transcript.size())) return std::nullopt;
   return StreamKeys{hmac_sha256(key, {"lockstep peers: key of dialer to acceptor", transcript}),
                     hmac_sha256(key, {"lockstep peers: key of acceptor to dialer", transcript})};
 }
