@@ -22,6 +22,10 @@ function(lockstep_module folder)
   if(type STREQUAL "SHARED_LIBRARY")
     lockstep_give_versions(lockstep_${name})
   endif()
+  # A batch of twice as many files takes a quarter less time than two, and 2 GB; the tests' batches take that already.
+  if(CMAKE_UNITY_BUILD_BATCH_SIZE GREATER_EQUAL 32)
+    set_target_properties(lockstep_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 64)
+  endif()
   target_include_directories(lockstep_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_compile_features(lockstep_${name} INTERFACE cxx_std_17)
