@@ -35,6 +35,11 @@ double FusedUpdate::run_norm() {
     // Known on every rank since the agreement.
     const auto& contributed = agreement_.contributed();
     for (std::size_t i = 0; i < contributed.size(); ++i) norm += selection_.contains(i) ? contributed[i] : 0;
+    if (shards_ != nullptr) {
+      // Scaling writes the terms of a sum, so every rank has made its sums before.
+      owned_gradients();
+      communicator_->barrier();
+    }
   } else {
     std::vector<OwnedGradients> parts;
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
