@@ -18,9 +18,8 @@ struct FailureCause {
     AbortedByPeer,  ///< another rank failed, and ended the group for all
     Disagreement,   ///< the ranks made different calls
     Timeout,        ///< a rank did not arrive in time
-    Usage,    ///< this rank refused what it was started with (arguments, environment, data, output folder), before
-              ///< or after it met others, and would refuse it again
-    Stopped,  ///< nothing failed: a signal asked a rank to end, and the ranks ended in order
+    Usage,          ///< this rank refused what it was started with, before it met others or after, and would again
+    Stopped,        ///< nothing failed: a signal asked a rank to end, and the ranks ended in order
   };
   Kind kind = Kind::Own;
   int rank = -1;  ///< the blamed rank, by its number in the job; -1: no rank, or not known
