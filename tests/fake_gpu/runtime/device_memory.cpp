@@ -90,7 +90,9 @@ void* take_device_memory(int device, std::size_t bytes) {
   const std::size_t length = whole_pages(bytes == 0 ? 1 : bytes);
   DeviceHeap& heap = heaps[static_cast<std::size_t>(device)];
   const std::lock_guard<std::mutex> lock(memory_mutex);
-  if (number == settings().out_of_memory_at || heap.bytes + length > all_device_bytes()) return nullptr;
+  // All from that one on: LibTorch's allocator empties its caches and asks once more.
+  const long last = settings().out_of_memory_at;
+  if ((last > 0 && number >= last) || heap.bytes + length > all_device_bytes()) return nullptr;
   const std::size_t guarded = length + kPage;  // a kernel that runs over the end is a segmentation fault, too
   const std::size_t offset = gap_in(heap, guarded);
   if (offset + guarded > kSpan) return nullptr;

@@ -11,7 +11,7 @@ struct Settings {
   int pause_us = 0;           ///< FAKE_GPU_PAUSE_US: the longest pause of a stream before it begins its next work
   bool peer_access = true;    ///< FAKE_GPU_PEER_ACCESS=0: no device reads another one's memory
   long memory_mb = 4096;      ///< FAKE_GPU_MEMORY_MB: of each device
-  long out_of_memory_at = 0;  ///< FAKE_GPU_OUT_OF_MEMORY_AT: the number of the allocation that fails, from 1
+  long out_of_memory_at = 0;  ///< FAKE_GPU_OUT_OF_MEMORY_AT: the first allocation that fails, from 1
   int log = 0;          ///< FAKE_GPU_LOG: 1 prints each context that is made, 2 also operators that make the host wait
   bool report = false;  ///< FAKE_GPU_REPORT: the counters are printed when the process ends
 };
