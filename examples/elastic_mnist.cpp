@@ -63,7 +63,8 @@ double accuracy(ls::ConvNet& model, const ls::Dataset& test) {
 }
 
 void train(const Arguments& args) {
-  const Samples samples(args, ls::mnist(args.data, ls::Split::Train));
+  const std::shared_ptr<const ls::Dataset> data = ls::mnist(args.data, ls::Split::Train);
+  const Samples samples(args, data);
   torch::manual_seed(42);
   ls::ConvNet model;
   ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
@@ -74,6 +75,7 @@ void train(const Arguments& args) {
   state.tensors = model->parameters();
   for (const torch::Tensor& buffer : model->buffers()) state.tensors.push_back(buffer);
   state.optimizers = {&optimizer};
+  state.data = {data};  // ranks compare what they have read
 
   int rank = 0;
   ls::elastic_loop(args.steps, state, [&](ls::ElasticSteps& steps) {

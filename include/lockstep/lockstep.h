@@ -118,6 +118,7 @@
 #include "lockstep/parallel/on_rank_change.h"                     // lets a program's own loop survive lost ranks
 #include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
+#include "lockstep/parallel/same_data.h"                          // compares what ranks read
 #include "lockstep/parallel/shard_range.h"                        // which virtual shards a rank has
 #include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
 #include "lockstep/parallel/step_statistics.h"                    // what a backward took and sent

@@ -6,7 +6,8 @@
 // before others; with no-buffers and no-optimizer (fused) the state has none; with other-rates each rank chooses a
 // learning rate in step 5; with late-exchange, and fuse-late-exchange, ranks meet after the update, and in step 5 rank
 // 1 kills itself before; with fuse-caught-loss the step catches what the update throws; with skips-RANK, and
-// fuse-skips-RANK, that rank does nothing in step 5.
+// fuse-skips-RANK, that rank does nothing in step 5. With data the state has numbered rows to compare; with other-data
+// those of rank 1 are in another order; with joiner-data those of a process that takes a lost rank's place.
 //
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last
 // shard), gradients (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it
@@ -42,6 +43,7 @@
 #include <vector>
 
 #include "lockstep/comm/process_group.h"
+#include "lockstep/data/tensor_dataset.h"
 #include "lockstep/models/mlp.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -177,9 +179,19 @@ struct Training {
     if (mistake != "no-optimizer") all.optimizers = {&optimizer};
     all.save = [this] { return std::to_string(counts.begun) + " " + std::to_string(counts.made); };
     all.load = [this](const std::string& bytes) { std::istringstream(bytes) >> counts.begun >> counts.made; };
+    if (mistake.find("data") != std::string::npos) all.data = {rows()};
     all.first_step = counts.made;
     all.most_ranks = kShards;
     return all;
+  }
+
+  std::shared_ptr<const lockstep::Dataset> rows() const {
+    const bool has_joined = std::getenv("LOCKSTEP_MEMBER") != nullptr;
+    const bool differs = (mistake == "other-data" && std::string(std::getenv("RANK")) == "1") ||
+                         (mistake == "joiner-data" && has_joined);
+    const at::Tensor numbers = torch::arange(100);
+    return std::make_shared<lockstep::TensorDataset>(
+        lockstep::Batch{{"number", differs ? numbers.flip(0).contiguous() : numbers}});
   }
 
   void save(const std::string& file) {
@@ -291,7 +303,8 @@ int run(std::int64_t steps, const std::string& how) {
   const std::set<std::string> own{"own", "own-fuse", "unfinished", "uneven"};
   const std::set<std::string> mistakes{"no-buffers",         "no-optimizer",     "other-rates", "late-exchange",
                                        "fuse-late-exchange", "fuse-caught-loss", "skips-0",     "skips-1",
-                                       "fuse-skips-0",       "fuse-skips-1"};
+                                       "fuse-skips-0",       "fuse-skips-1",     "data",        "other-data",
+                                       "joiner-data"};
   if (mistakes.count(how) != 0) training.mistake = how;
   if (how == "early") lockstep::init_process_group();
   if (own.count(how) != 0) {

@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace lockstep {
+
+class Dataset;
 
 /// All that a rank gives another one that is behind it, or has taken a lost rank's place: whatever a later step or the
 /// loop's end depends on. Whatever is missing here may differ between ranks once they have changed.
@@ -28,6 +31,10 @@ struct ElasticState {
   /// No more ranks take part than so many, such as the virtual shards: other processes that come wait until one is
   /// lost. 0: any number. Equal on all ranks.
   int most_ranks = 0;
+  /// What the steps read, as it is before ranks share it out; may be empty. Ranks compare the number of samples and the
+  /// samples (see same_data.h) when the loop begins: a difference is an error on all of them. A process that is to take
+  /// a lost rank's place and has read something else ends with an error, and the others continue without it.
+  std::vector<std::shared_ptr<const Dataset>> data{};
 };
 
 }  // namespace lockstep

@@ -61,10 +61,10 @@ class Accelerator : public PartialState {
 
   /// Prepares each argument and returns all in a tuple. A module (holder, shared_ptr or TorchScript) becomes a
   /// PreparedModel, an optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a loader of
-  /// torch::data a PreparedTorchLoader, a scheduler a PreparedScheduler. Modules are compared and made equal over the
-  /// ranks. With AcceleratorOptions::fsdp_plugin they are shared out with the optimizers of their parameters, as soon
-  /// as both were prepared. Optimizers, schedulers and `*loader` of torch::data are not copied and must outlive the
-  /// result; `std::move(loader)` hands a loader over. Collective.
+  /// torch::data a PreparedTorchLoader, a scheduler a PreparedScheduler. Modules, and what loaders read, are compared
+  /// over the ranks, and modules made equal. With AcceleratorOptions::fsdp_plugin modules are shared out with the
+  /// optimizers of their parameters, as soon as both were prepared. Optimizers, schedulers and `*loader` of torch::data
+  /// are not copied and must outlive the result; `std::move(loader)` hands a loader over. Collective.
   template <typename... Objects>
   auto prepare(Objects&&... objects) {
     // In braces, arguments are evaluated in order. A checkpoint's files and the comparison of ranks rely on this order.

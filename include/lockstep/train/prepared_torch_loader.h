@@ -15,6 +15,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/train/batch_rows.h"
 #include "lockstep/detail/train/common_generator.h"
+#include "lockstep/detail/train/torch_loader_data.h"
 #include "lockstep/detail/train/torch_loader_kind.h"
 #include "lockstep/train/prepared_loader.h"
 
@@ -51,7 +52,8 @@ class PreparedTorchLoader {
 
   /// @param read_ahead  batches of this rank that are read before one is returned: gradient accumulation must know
   /// early that the end is near
-  /// @throws Error  if the batch size cannot be split, or if workers return batches in no fixed order
+  /// Collective. @throws Error  if the batch size cannot be split, if workers return batches in no fixed order, or if
+  /// the ranks' loaders differ
   PreparedTorchLoader(std::shared_ptr<Loader> loader, const LoaderShare& share,
                       std::shared_ptr<Communicator> communicator, std::int64_t read_ahead,
                       std::shared_ptr<ActiveLoaders> active)
@@ -80,8 +82,10 @@ class PreparedTorchLoader<Loader>::Reading {
         communicator_(std::move(communicator)),
         read_ahead_(read_ahead),
         active_(std::move(active)) {
-    if (kIsShare) share_.world_size = 1;
     const auto& options = loader_->options();
+    detail::compare_torch_loader(*communicator_, detail::torch_loader_data(*loader_), share_,
+                                 {batch_size(), options.drop_last});
+    if (kIsShare) share_.world_size = 1;
     detail::check_torch_loader(share_, batch_size(), options.workers < 2 || options.enforce_ordering);
     position_.samples_before = -1;  // gathered tensors stay in the order of ranks
     position_.is_kept = false;

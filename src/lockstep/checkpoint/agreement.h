@@ -8,10 +8,6 @@
 
 namespace lockstep {
 
-/// All ranks' texts, by rank. Collective: one exchange of their lengths and, unless all texts are empty, one of their
-/// bytes, for any number of ranks.
-std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
-
 /// Runs `body` on every rank. Collective: if it throws on one rank, every rank throws that error, with the rank, as
 /// soon as its own `body` has ended. If a rank's `body` takes longer than the group's timeout, the others wait as long
 /// as its process lives (`LongWork`), so `body` must not make collective calls. The launcher learns which rank failed

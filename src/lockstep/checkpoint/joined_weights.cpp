@@ -16,6 +16,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/checkpoint/agreement.h"
+#include "lockstep/comm/gather_texts.h"
 #include "lockstep/safetensors/safetensors_layout.h"
 #include "lockstep/safetensors/weight_plan.h"
 

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/files/saved_weights.h"
+#include "lockstep/comm/gather_texts.h"
 #include "lockstep/data/files/sha256.h"
 
 namespace lockstep {

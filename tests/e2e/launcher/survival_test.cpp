@@ -170,6 +170,28 @@ TEST(ElasticLoopJobs, WhatTheStateDoesNotHaveIsNoticed) {
   }
 }
 
+TEST(ElasticLoopJobs, RanksThatReadOtherDataAreRefused) {
+  const ProgramEnd end = train({"--nproc-per-node=3"}, {}, "other-data");
+  EXPECT_EQ(end.code, 1) << end.out << end.err;
+  EXPECT_TRUE(has(end.err,
+                  "the ranks have not read the same data; ElasticState::data[0]: rank 1 has the samples of "
+                  "rank 0 in another order; the first that differs is sample 0, counted from 0"))
+      << end.err;
+}
+
+// Two jobs, in which a process joins and a process is refused.
+TEST(ElasticLoopJobs, AProcessThatHasReadOtherDataTakesNoLostRanksPlace) {
+  for (const char* how : {"data", "joiner-data"}) {
+    Words program = elastic_rank("60", how);
+    program.insert(program.end(), {"1", "5", "shard", "2", "6", "slow"});
+    const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=3"}, program, {{"OMP_NUM_THREADS", "1"}});
+    EXPECT_EQ(end.code, 0) << end.err;
+    const bool is_refused = has(end.err, "cannot take a lost rank's place, because it has not read what the others");
+    EXPECT_EQ(is_refused, how == std::string("joiner-data")) << end.err;
+    EXPECT_TRUE(has(end.out, "bits")) << end.out;
+  }
+}
+
 // The others would lose an update, or be taken for lost. The model's running averages are exchanged in numbers, too.
 TEST(ElasticLoopJobs, AStepThatOneRankLeavesOutIsAnErrorOnAllRanks) {
   for (const char* mistake : {"skips-0", "fuse-skips-1"}) {

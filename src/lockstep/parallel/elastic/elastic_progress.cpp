@@ -92,7 +92,7 @@ struct GroupHasChanged : std::exception {
 }  // namespace
 
 ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options)
-    : state_(on_the_cpu(state)), watch_(std::in_place, state.tensors), backup_(state) {
+    : state_(on_the_cpu(state)), data_(state.data), watch_(std::in_place, state.tensors), backup_(state) {
   refuse_fused_outside(state_.optimizers);
   if (state_.first_step < 0) {
     throw UsageError(fmt::format("ElasticState::first_step is {}", state_.first_step), "this process",
@@ -104,7 +104,11 @@ ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOp
     if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
   }
   if (state_.most_ranks > 0) group_->limit(state_.most_ranks);
-  group_->announce();
+  if (!is_replacement()) announce();
+}
+
+void ElasticProgress::announce() {
+  if (!std::exchange(is_announced_, true)) group_->announce();
 }
 
 void ElasticProgress::attempt(const std::function<void()>& work) {
@@ -121,6 +125,11 @@ void ElasticProgress::begin() {
   watch_->start_over();
   meet();
   take_whole();
+  if (const auto refusal = data_.compare(*group(), step_)) {
+    is_refused_ = true;
+    refuse_data(refusal->what, refusal->where, refusal->fix);
+  }
+  announce();
   const Standing standing = compare_positions(*group(), step_, false);
   if (!standing.all_equal) take_over(standing);
   lets_in_ = false;

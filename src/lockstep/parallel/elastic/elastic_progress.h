@@ -11,6 +11,7 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/worlds/member_standing.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/elastic/loop_data.h"
 #include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/elastic/step_backup.h"
 #include "lockstep/parallel/elastic_state.h"
@@ -66,10 +67,13 @@ class ElasticProgress {
   bool meet(InterruptedUpdate* update = nullptr);
   void meet_after_step();
   void take_over(const Standing& standing);
+  void announce();
 
   const ElasticState& state_;
   std::unique_ptr<ElasticGroup> group_;
   std::int64_t step_ = 0;
+  const LoopData data_;
+  bool is_announced_ = false;
   std::optional<StateWatch> watch_;  // until the loop ends
   StepBackup backup_;
   bool lets_in_ = false;

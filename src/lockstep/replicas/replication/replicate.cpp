@@ -1,37 +1,17 @@
 #include "lockstep/replicas/replicate.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/heap.h"
+#include "lockstep/tensor/kept_generator.h"
 
 namespace lockstep::detail {
 namespace {
-
-// Restores LibTorch's CPU generator at the end: Cloneable draws initial values that are never used.
-class KeptGenerator {
- public:
-  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
-    const std::lock_guard<std::mutex> lock(generator_.mutex());
-    state_ = generator_.get_state();
-  }
-  ~KeptGenerator() {
-    const std::lock_guard<std::mutex> lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
-  KeptGenerator(const KeptGenerator&) = delete;
-  KeptGenerator& operator=(const KeptGenerator&) = delete;
-
- private:
-  at::Generator generator_;
-  at::Tensor state_;
-};
 
 using Modules = std::vector<std::shared_ptr<torch::nn::Module>>;
 
@@ -62,7 +42,7 @@ bool is_registered_outside_reset(const std::string& cause) {
 // A clone; at first it has weights of its own.
 std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
   device.require_present();
-  const KeptGenerator kept;
+  const KeptGenerator kept;                 // Cloneable draws initial values that are never used
   const c10::InferenceMode outside(false);  // a parameter made in inference mode could never be trained
   try {
     return device.is_cpu() ? module.clone() : module.clone(device.tensor_device());

@@ -17,6 +17,7 @@
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
+#include "lockstep/train/accelerator/same_loader.h"
 #include "lockstep/train/accelerator/self_launch.h"
 #include "lockstep/train/batch_device.h"
 
@@ -119,7 +120,10 @@ std::int64_t Accelerator::batches_to_read_ahead() const {
 }
 
 PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
-  PreparedLoader prepared(loader, loader_share(), loaders_);
+  const LoaderShare share = loader_share();
+  require_same_loader(process_group(), fmt::format("the prepared loader {}, counted from 0", kept_->loader_count()),
+                      loader.dataset(), share, loader_settings(loader));
+  PreparedLoader prepared(loader, share, loaders_);
   kept_->add_loader(prepared);
   return prepared;
 }

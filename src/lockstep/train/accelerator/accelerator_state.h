@@ -45,6 +45,7 @@ class AcceleratorState {
   void add_optimizer(torch::optim::Optimizer& optimizer) { optimizers_.push_back(&optimizer); }
   void add_scheduler(torch::optim::LRScheduler& scheduler) { schedulers_.push_back(&scheduler); }
   void add_loader(const PreparedLoader& loader) { loaders_.emplace_back(loader.reading_); }
+  std::size_t loader_count() const { return loaders_.size(); }
   void add_object(Checkpointable object) { objects_.push_back(std::move(object)); }
 
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }

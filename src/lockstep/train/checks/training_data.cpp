@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/random/hash_bytes.h"
-#include "lockstep/checkpoint/agreement.h"
+#include "lockstep/comm/gather_texts.h"
+#include "lockstep/parallel/agreement/data_agreement.h"
 
 namespace lockstep {
 namespace {
@@ -89,11 +89,6 @@ std::string source_in(const std::string& text, std::size_t part) {
   return digest ? digest->source : "";
 }
 
-// The launcher need not start the ranks again: they would read the same files.
-[[noreturn]] void refuse_data(const std::string& what, const std::string& where, const std::string& fix) {
-  throw_caused(UsageError(what, where, fix), FailureCause{FailureCause::Kind::Usage, -1});
-}
-
 std::string file_name_of(const std::string& file) { return file.empty() ? "the program's dataset" : file; }
 
 }  // namespace
@@ -167,23 +162,6 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
   return found;
 }
 
-// Finds the sample itself: all ranks show each other the digests of the part in which it is. Collective.
-void TrainingData::narrow(Communicator& group, Difference& found, int rank) const {
-  if (found.samples.part < 0) return;
-  const Part& part = parts_[found.part];
-  std::string own;
-  if (part.dataset && part.digest.is_whole) {
-    const auto digests = digests_of_part(*part.dataset, part.digest, found.samples.part);
-    own.assign(reinterpret_cast<const char*>(digests.data()), digests.size() * sizeof(digests[0]));
-  }
-  const std::vector<std::string> all = gather_texts(group, own);
-  const std::string &a = all[static_cast<std::size_t>(rank)], &b = all[0];
-  const auto other =
-      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin()).first;
-  found.samples.first += (other - a.begin()) / static_cast<std::ptrdiff_t>(sizeof(std::uint64_t));
-  found.samples.last = found.samples.first;
-}
-
 std::string TrainingData::describe(const Difference& found, const std::string& mine, const std::string& theirs) const {
   if (found.argument.empty()) {
     return parts_[found.part].what + ": " + found.samples.text(mine, theirs);
@@ -209,7 +187,8 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
     std::vector<Difference> all = differences(texts[rank], texts[0]);
     if (all.empty()) continue;
     Difference& found = all.front();
-    narrow(*group, found, static_cast<int>(rank));
+    const Part& part = parts_[found.part];
+    narrow(*group, found.samples, part.dataset.get(), part.digest, static_cast<int>(rank), 0);
     const Membership& membership = group->membership();
     const auto place = [&](std::size_t of_rank) {
       const std::string host = membership.on_one_host() ? "" : " on " + membership.peers.at(of_rank).host;

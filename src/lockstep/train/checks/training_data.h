@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/checks/data_digest.h"
+#include "lockstep/data/data_digest.h"
 #include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
@@ -53,7 +53,6 @@ class TrainingData {
   };
   void finish(const TrainerContext& context);
   std::vector<Difference> differences(const std::string& own, const std::string& other) const;
-  void narrow(Communicator& group, Difference& found, int rank) const;
   std::string describe(const Difference& found, const std::string& mine, const std::string& theirs) const;
   std::string file_of(const Difference& found) const;
 

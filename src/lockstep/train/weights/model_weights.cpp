@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/joined_weights.h"
 #include "lockstep/checkpoint/replica_check.h"
+#include "lockstep/comm/gather_texts.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/weights/weight_shards.h"
 

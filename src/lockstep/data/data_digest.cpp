@@ -1,4 +1,4 @@
-#include "lockstep/train/checks/data_digest.h"
+#include "lockstep/data/data_digest.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/tensor/kept_generator.h"
 
 namespace lockstep {
 namespace {
@@ -48,8 +49,10 @@ bool for_each_digest(const Dataset& data, std::int64_t begin, std::int64_t end, 
   return true;
 }
 
-// A sample that cannot be read is reported where the training reads it.
+// A sample that cannot be read is reported where the training reads it. Samples that are drawn at random take numbers
+// from LibTorch's generator, and the training must have those that it would have without being looked at.
 void look_at_some(const Dataset& data, DataDigest& digest) {
+  const KeptGenerator kept;
   const auto start = std::chrono::steady_clock::now();
   try {
     for (std::int64_t n = 0; n < std::min(digest.samples, kMostRead); ++n) {
