@@ -51,12 +51,12 @@ bool for_each_digest(const Dataset& data, std::int64_t begin, std::int64_t end, 
 
 // A sample that cannot be read is reported where the training reads it. Samples that are drawn at random take numbers
 // from LibTorch's generator, and the training must have those that it would have without being looked at.
-void look_at_some(const Dataset& data, DataDigest& digest) {
+void look_at_some(const Dataset& data, LookAt look, DataDigest& digest) {
   const KeptGenerator kept;
   const auto start = std::chrono::steady_clock::now();
   try {
     for (std::int64_t n = 0; n < std::min(digest.samples, kMostRead); ++n) {
-      if (n >= kLeastRead && seconds_since(start) > kLongestRead_s) return;
+      if (n >= kLeastRead && (look == LookAt::Few || seconds_since(start) > kLongestRead_s)) return;
       const std::int64_t index = looked_at(n, digest.samples);
       const std::uint64_t once = digest_of_example(data.get(index)), again = digest_of_example(data.get(index));
       if (once != again) return digest.parts.clear();  // samples are drawn at random when they are read
@@ -99,7 +99,7 @@ std::int64_t looked_at(std::int64_t n, std::int64_t samples) {
                                    static_cast<std::uint64_t>(samples));
 }
 
-DataDigest digest_of(const Dataset* data, std::string source) {
+DataDigest digest_of(const Dataset* data, std::string source, LookAt look) {
   DataDigest digest;
   digest.source = std::move(source);
   digest.samples = data == nullptr ? -1 : data->size();
@@ -111,7 +111,7 @@ DataDigest digest_of(const Dataset* data, std::string source) {
     digest.unordered += of_sample;
     in_part = in_part + 1 == digest.part_size() ? 0 : in_part + 1;
   });
-  if (!digest.is_whole) look_at_some(*data, digest);
+  if (!digest.is_whole) look_at_some(*data, look, digest);
   return digest;
 }
 

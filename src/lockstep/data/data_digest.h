@@ -23,9 +23,15 @@ struct DataDigest {
   std::int64_t part_size() const;
 };
 
-/// Null: there is no dataset. A dataset that writes no digests is asked for some of its samples, each twice: for 50 ms,
-/// but for four of them in any case.
-DataDigest digest_of(const Dataset* data, std::string source = "");
+/// How long a dataset is looked at that writes no digests.
+enum class LookAt {
+  Many,  ///< samples, for 50 ms
+  Few,   ///< four samples, as of data that was looked at before
+};
+
+/// Null: there is no dataset. A dataset that writes no digests is asked for some of its samples, each twice: four in
+/// any case.
+DataDigest digest_of(const Dataset* data, std::string source = "", LookAt look = LookAt::Many);
 
 /// The digests of the samples in one part of a digest that is whole.
 std::vector<std::uint64_t> digests_of_part(const Dataset& data, const DataDigest& digest, std::int64_t part);

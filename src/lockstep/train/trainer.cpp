@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,9 @@ struct Trainer::Implementation {
       body();
     });
   }
+  LookAt look_at(const std::shared_ptr<const Dataset>& dataset) {
+    return evaluated.insert(dataset).second ? LookAt::Many : LookAt::Few;
+  }
   // A training needs the model with all weights, or a new one.
   void begin_again() {
     if (context.shards && !context.options.model_init) context.shards->make_whole();
@@ -112,6 +116,7 @@ struct Trainer::Implementation {
   TrainerContext context;
   bool has_trained = false;
   bool output_folder_is_taken = false;
+  std::set<std::weak_ptr<const Dataset>, std::owner_less<>> evaluated;  // or predicted
 };
 
 Trainer::Trainer(TrainerOptions options) {
@@ -165,7 +170,7 @@ Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string
   if (!dataset) dataset = context.options.eval_dataset;
   if (!dataset) throw UsageError("evaluate without data", "Trainer", "give TrainerOptions::eval_dataset");
   Logs metrics;
-  const TrainingData data(context, dataset);
+  const TrainingData data(context, dataset, implementation_->look_at(dataset));
   implementation_->evaluate([&] {
     metrics.clear();
     data.require_on_all(context.group);
@@ -179,7 +184,7 @@ PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset,
   if (!dataset) throw UsageError("predict without data", "Trainer", "give a dataset");
   PredictionOutput output;
   EvaluationResult result;
-  const TrainingData data(implementation_->context, dataset);
+  const TrainingData data(implementation_->context, dataset, implementation_->look_at(dataset));
   implementation_->evaluate([&] {
     output.metrics.clear();
     data.require_on_all(implementation_->context.group);

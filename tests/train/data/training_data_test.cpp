@@ -228,6 +228,26 @@ TEST(TrainingData, AProgramsOwnDatasetIsLookedAt) {
              {"rank 1 has other samples than rank 0; the first that differs is sample"});
 }
 
+// A look takes 50 ms, which a small evaluation would take again and again.
+TEST(TrainingData, ARepeatedEvaluationReadsLittleMoreThanItEvaluates) {
+  for (const int ranks : {1, 2}) {
+    std::vector<std::int64_t> reads(static_cast<std::size_t>(ranks));
+    const TemporaryFolder folder;
+    spawn_threads(ranks, [&](const std::shared_ptr<Communicator>& group) {
+      std::int64_t count = 0;
+      TrainerOptions options = options_with(nullptr, folder.path());
+      options.process_group = group;
+      options.eval_dataset = std::make_shared<OwnRows>(rows_of_tokens(), [&] { ++count; });
+      Trainer trainer(options);
+      trainer.evaluate();
+      count = 0;
+      trainer.evaluate();
+      reads[static_cast<std::size_t>(group->rank())] = count;
+    });
+    for (const std::int64_t count : reads) EXPECT_LE(count, kRows / ranks + (ranks == 1 ? 0 : 8));
+  }
+}
+
 TEST(TrainingData, SamplesThatAreDrawnAtRandomOrCannotBeReadAreNotCompared) {
   std::int64_t drawn = 0;
   Batch rows = rows_of_tokens();

@@ -18,8 +18,8 @@ class TrainingData {
  public:
   /// The training data of a Trainer, and its evaluation data.
   explicit TrainingData(const TrainerContext& context);
-  /// The data of one evaluation.
-  TrainingData(const TrainerContext& context, std::shared_ptr<const Dataset> dataset);
+  /// The data of one evaluation. One process that no other one may join has none to compare it with, and reads nothing.
+  TrainingData(const TrainerContext& context, std::shared_ptr<const Dataset> dataset, LookAt look);
 
   /// For other processes, and for a checkpoint: JSON.
   const std::string& text() const { return text_; }
