@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/comm/gather_texts.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
