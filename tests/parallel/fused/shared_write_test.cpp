@@ -101,6 +101,14 @@ TEST_P(SharedWrite, OperationsOfEveryRankCountOnce) {
   for (const SharedWriter& writer : writers) expect_writes_as_without_fuse(GetParam(), writer);
 }
 
+// Operations that take a list of tensors, as LibTorch's newer optimizers do.
+TEST_P(SharedWrite, ListsOfWeightsCountOnce) {
+  expect_writes_as_without_fuse(GetParam(), [](SharedWriteModel& it, auto&) {
+    at::_foreach_mul_(it.model->parameters(), 0.9);
+    at::_foreach_add_(it.model->parameters(), it.copies(), 0.1);
+  });
+}
+
 // The others compute meanwhile with what the step has left.
 TEST_P(SharedWrite, OneRankMayWriteAndTakeItBack) {
   expect_writes_as_without_fuse(GetParam(), [](SharedWriteModel& it, auto& averages) {
