@@ -152,10 +152,11 @@ class Int8Hook : public CommunicationHook {
     sum_int8(parts, static_cast<std::size_t>(exchange.part_numel), factor, sum);
   }
 
-  // Lets `write` fill the buffer, through fp32 memory if the buffer has another dtype.
+  // Lets `write` fill the buffer, through fp32 memory of the host if the buffer has another dtype or is on a device.
   template <typename Write>
   static void put(at::Tensor& buffer, const Write& write) {
-    if (buffer.scalar_type() == at::kFloat && buffer.is_contiguous()) return write(buffer.data_ptr<float>());
+    const bool is_direct = buffer.device().is_cpu() && buffer.scalar_type() == at::kFloat && buffer.is_contiguous();
+    if (is_direct) return write(buffer.data_ptr<float>());
     const at::Tensor numbers = at::empty({buffer.numel()}, at::kFloat);
     write(numbers.data_ptr<float>());
     buffer.copy_(numbers);
