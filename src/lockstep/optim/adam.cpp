@@ -1,5 +1,11 @@
 #include "lockstep/optim/adam.h"
 
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/maximum.h>
 #include <fmt/format.h>
 
@@ -76,26 +82,27 @@ class AdamRule final : public TorchRule<Torch, AdamOptions, State> {
     }
   }
 
-  void update_tensor(const Options& options, at::Tensor& parameter, const at::Tensor& gradient,
-                     const StateBuffers& buffers, std::int64_t step, bool) const override {
+  void update_tensors(const Options& options, const TensorUpdate& update) const override {
     const AdamOptions& o = of(options);
     const auto [beta1, beta2] = o.betas();
-    at::Tensor g = gradient;
-    if (o.weight_decay() != 0 && !kDecoupled) g = g.add(parameter, o.weight_decay());
-    if (o.weight_decay() != 0 && kDecoupled) parameter.mul_(1 - o.lr() * o.weight_decay());
-    at::Tensor exp_avg = buffers[0];
-    at::Tensor exp_avg_sq = buffers[1];
-    exp_avg.mul_(beta1).add_(g, 1 - beta1);
-    exp_avg_sq.mul_(beta2).addcmul_(g, g, 1 - beta2);
-    at::Tensor second = exp_avg_sq;
-    if (o.amsgrad()) {
-      second = buffers[2];
-      at::maximum_out(second, second, exp_avg_sq);
+    std::vector<at::Tensor> g = update.gradients;
+    if (o.weight_decay() != 0 && !kDecoupled) g = at::_foreach_add(g, update.parameters, o.weight_decay());
+    if (o.weight_decay() != 0 && kDecoupled) at::_foreach_mul_(update.parameters, 1 - o.lr() * o.weight_decay());
+    const auto& [exp_avg, exp_avg_sq, max_exp_avg_sq] = update.buffers;
+    at::_foreach_mul_(exp_avg, beta1);
+    at::_foreach_add_(exp_avg, g, 1 - beta1);
+    at::_foreach_mul_(exp_avg_sq, beta2);
+    at::_foreach_addcmul_(exp_avg_sq, g, g, 1 - beta2);
+    for (std::size_t i = 0; o.amsgrad() && i < max_exp_avg_sq.size(); ++i) {
+      at::Tensor largest = max_exp_avg_sq[i];
+      at::maximum_out(largest, largest, exp_avg_sq[i]);
     }
-    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
-    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
-    const at::Tensor denominator = (second.sqrt() / std::sqrt(correction2)).add_(o.eps());
-    parameter.addcdiv_(exp_avg, denominator, -(o.lr() / correction1));
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(update.step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(update.step));
+    const std::vector<at::Tensor> denominators = at::_foreach_sqrt(o.amsgrad() ? max_exp_avg_sq : exp_avg_sq);
+    at::_foreach_div_(denominators, std::sqrt(correction2));
+    at::_foreach_add_(denominators, o.eps());
+    at::_foreach_addcdiv_(update.parameters, exp_avg, denominators, -(o.lr() / correction1));
   }
 
   OptionValues option_values(const Options& options) const override {

@@ -71,7 +71,7 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
   const double factor = clip_factor(norm, max_norm);
   if (factor == 1) return norm;
   for (const FusedPart& part : fused) part.step->scale_gradients(part.parameters, factor);
-  gradients.scale(factor);
+  gradients.multiply(factor);
   return norm;
 }
 

@@ -1,5 +1,7 @@
 #include "lockstep/optim/sgd.h"
 
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -57,21 +59,20 @@ class SgdRule final : public TorchRule<torch::optim::SGD, SGD::Options, torch::o
     }
   }
 
-  void update_tensor(const Options& options, at::Tensor& parameter, const at::Tensor& gradient,
-                     const StateBuffers& buffers, std::int64_t, bool first) const override {
+  void update_tensors(const Options& options, const TensorUpdate& update) const override {
     const SGD::Options& o = of(options);
-    at::Tensor change = gradient;
-    if (o.weight_decay() != 0) change = change.add(parameter, o.weight_decay());
+    std::vector<at::Tensor> change = update.gradients;
+    if (o.weight_decay() != 0) change = at::_foreach_add(change, update.parameters, o.weight_decay());
     if (o.momentum() != 0) {
-      at::Tensor buffer = buffers[0];
-      if (first) {
-        buffer.copy_(change);
-      } else {
-        buffer.mul_(o.momentum()).add_(change, 1 - o.dampening());
+      const std::vector<at::Tensor>& buffers = update.buffers[0];
+      for (std::size_t i = 0; update.first && i < buffers.size(); ++i) at::Tensor(buffers[i]).copy_(change[i]);
+      if (!update.first) {
+        at::_foreach_mul_(buffers, o.momentum());
+        at::_foreach_add_(buffers, change, 1 - o.dampening());
       }
-      change = o.nesterov() ? change.add(buffer, o.momentum()) : buffer;
+      change = o.nesterov() ? at::_foreach_add(change, buffers, o.momentum()) : buffers;
     }
-    parameter.add_(change, -o.lr());
+    at::_foreach_add_(update.parameters, change, -o.lr());
   }
 
   OptionValues option_values(const Options& options) const override {

@@ -1,15 +1,12 @@
 #include "lockstep/optim/update/gradient_memory.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/norm.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 
 #include "lockstep/optim/kernels/parallel_over.h"
+#include "lockstep/optim/update/tensor_norms.h"
 
 namespace lockstep {
 namespace {
@@ -110,7 +107,7 @@ double GradientMemory::norm(double p) const {
     double largest = 0;
     const auto take = [&](double value) { largest = std::isnan(value) || value > largest ? value : largest; };
     for (const Piece& piece : plain_) take(max_abs(source(piece), 0, piece.numel));
-    for (const at::Tensor& other : others_) take(at::norm(other, p).item<double>());
+    for (const double other : norms_of(others_, p)) take(other);
     return largest;
   }
   double sum = 0;
@@ -119,7 +116,7 @@ double GradientMemory::norm(double p) const {
   } else {
     for (const Piece& piece : plain_) sum += sum_of_powers(source(piece), p, 0, piece.numel);
   }
-  for (const at::Tensor& other : others_) sum += std::pow(at::norm(other, p).item<double>(), p);
+  for (const double other : norms_of(others_, p)) sum += std::pow(other, p);
   return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
 }
 
@@ -135,26 +132,27 @@ bool GradientMemory::all_pieces(double factor, const Kernel& kernel) const {
   return all;
 }
 
+void GradientMemory::multiply(double factor) const {
+  const auto multiply_piece = [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
+    return scale_in_place(gradient, begin, end);
+  };
+  all_pieces(factor, multiply_piece);
+  scale_tensors(others_, factor);
+}
+
 bool GradientMemory::scale(double factor) const {
-  const at::NoGradGuard no_grad;
-  bool finite = all_pieces(factor, [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
+  const bool finite = all_pieces(factor, [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
     return scale_in_place(gradient, begin, end);
   });
-  for (const at::Tensor& other : others_) {
-    other.mul_(factor);
-    finite = at::isfinite(other).all().item<bool>() && finite;
-  }
-  return finite;
+  scale_tensors(others_, factor);
+  return are_finite(others_) && finite;
 }
 
 bool GradientMemory::all_finite() const {
-  bool finite = all_pieces(1, [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
+  const bool finite = all_pieces(1, [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
     return lockstep::all_finite(gradient, begin, end);
   });
-  for (const at::Tensor& other : others_) {
-    finite = finite && at::isfinite(other).all().item<bool>();
-  }
-  return finite;
+  return finite && are_finite(others_);
 }
 
 }  // namespace lockstep

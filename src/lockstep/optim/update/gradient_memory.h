@@ -30,7 +30,9 @@ class GradientMemory {
   /// Norm of all elements together: `p` is 2, infinity, 0 (the number of gradients, as in LibTorch) or any other
   /// number. It is added up in double, in an order that depends only on the list, not on threads or memory layout.
   double norm(double p) const;
-  /// Multiplies all by `factor`. @return  true if all results are finite
+  /// Multiplies all by `factor`.
+  void multiply(double factor) const;
+  /// The same. @return  true if all results are finite
   bool scale(double factor) const;
   bool all_finite() const;
 

@@ -1,12 +1,17 @@
 #include "lockstep/optim/update/local_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/empty_strided.h>
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <sstream>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/clip_grad_norm.h"
@@ -61,6 +66,28 @@ UpdateRun run_of(const StateSlot& slot, std::size_t group, const at::Tensor& gra
   }
   run.sources.push_back(gradient.data_ptr());
   return run;
+}
+
+// Tensors that one operation of LibTorch over a list takes together.
+using UpdateKind = std::tuple<std::size_t, std::int64_t, bool, std::string, at::ScalarType, at::ScalarType>;
+
+UpdateKind kind_of(const StateSlot& slot, std::size_t group, const at::Tensor& gradient) {
+  return {group,
+          slot.step,
+          slot.first,
+          slot.parameter.device().str(),
+          slot.parameter.scalar_type(),
+          gradient.scalar_type()};
+}
+
+void add_to(TensorUpdate& update, const StateSlot& slot, const at::Tensor& gradient) {
+  update.step = slot.step;
+  update.first = slot.first;
+  update.parameters.push_back(slot.parameter);
+  update.gradients.push_back(gradient);
+  for (std::size_t i = 0; i < slot.buffers.size(); ++i) {
+    if (slot.buffers[i].defined()) update.buffers[i].push_back(slot.buffers[i]);
+  }
 }
 
 }  // namespace
@@ -123,24 +150,27 @@ void LocalUpdate::update(double factor, bool zero) {
   for (const Piece& piece : pieces_) slots.emplace_back(piece.slot, piece.group);
   state_.prepare(slots);
   RunList runs;
+  std::map<UpdateKind, TensorUpdate> updates;
   for (const Piece& piece : pieces_) {
     StateSlot& slot = *piece.slot;
     state_.count_update(slot);
     if (piece.plain) {
       runs.add(run_of(slot, piece.group, piece.gradient));
     } else {
-      const at::Tensor gradient = factor == 1 ? piece.gradient : piece.gradient.mul(factor);
-      state_.rule().update_tensor(state_.options(piece.group), slot.parameter, gradient, slot.buffers, slot.step,
-                                  slot.first);
+      add_to(updates[kind_of(slot, piece.group, piece.gradient)], slot, piece.gradient);
     }
     slot.first = false;
+  }
+  for (auto& [kind, update] : updates) {
+    if (factor != 1) update.gradients = at::_foreach_mul(update.gradients, factor);
+    state_.rule().update_tensors(state_.options(std::get<0>(kind)), update);
   }
   GradientSource gradient;
   gradient.factor = factor;
   gradient.zero = zero;
   state_.update(runs, gradient);
   for (const Piece& piece : pieces_) {
-    if (piece.plain) bump_version(piece.slot->parameter);
+    bump_version(piece.slot->parameter);
     if (zero && piece.plain) bump_version(piece.gradient);
     if (zero && !piece.plain) piece.gradient.zero_();
     if (zero && piece.original.defined()) piece.original.zero_();

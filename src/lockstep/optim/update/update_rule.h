@@ -20,6 +20,15 @@ namespace lockstep {
 /// The buffers of one parameter. Those beyond the number that the options need are undefined.
 using StateBuffers = std::array<at::Tensor, UpdateRun::kMaxBuffers>;
 
+/// Parameters that tensor operations update, of one device and dtype, and whose state is of one age.
+struct TensorUpdate {
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> gradients;
+  std::array<std::vector<at::Tensor>, UpdateRun::kMaxBuffers> buffers;  ///< [buffer][parameter]
+  std::int64_t step = 0;
+  bool first = false;  ///< the buffers are not set yet
+};
+
 /// One kind of optimizer: its buffers, its arithmetic and its options. FlatOptimizer does everything that all kinds
 /// share.
 class UpdateRule {
@@ -37,9 +46,8 @@ class UpdateRule {
   /// One update of elements [begin, end) of a run, by a kernel.
   virtual void update_run(const Options& options, const UpdateRun& run, const GradientSource& gradient,
                           std::size_t begin, std::size_t end) const = 0;
-  /// One update of a parameter by tensor operations. @param first  the buffers are not set yet
-  virtual void update_tensor(const Options& options, at::Tensor& parameter, const at::Tensor& gradient,
-                             const StateBuffers& buffers, std::int64_t step, bool first) const = 0;
+  /// One update of parameters by tensor operations over all of them at once, as a device wants it.
+  virtual void update_tensors(const Options& options, const TensorUpdate& update) const = 0;
 
   /// Options by name; switches are 0 or 1. @throws Error  when they are set, if a value is invalid
   virtual OptionValues option_values(const Options& options) const = 0;

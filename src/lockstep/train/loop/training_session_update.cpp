@@ -1,4 +1,5 @@
 // One update of a training: gradients, the optimizer's step, and what is looked at after it.
+#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -90,7 +91,10 @@ void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, Upd
 
 UpdateTotals TrainingSession::run_batch(const Batch& batch, const GradientEngine::MicroBatch& how) {
   const LossSum loss = engine_->run(batch, how);
-  return {loss.sum.item<double>(), loss.count.item<std::int64_t>(), batch_size(batch),
+  // Both in one tensor: a device is waited for once.
+  const at::Tensor both =
+      at::stack({loss.sum.detach().to(at::kDouble), loss.count.to(loss.sum.device(), at::kDouble)}).cpu();
+  return {both[0].item<double>(), static_cast<std::int64_t>(both[1].item<double>()), batch_size(batch),
           model_->floating_point_ops(batch)};
 }
 
