@@ -81,7 +81,8 @@ class Communicator {
   void barrier();
 
   /// Asynchronous forms: they return once the operation is queued, however many are pending and however late the other
-  /// ranks are. The operation owns its tensors until `Work::wait` returns. Operations end in the order of the calls.
+  /// ranks are. The operation owns its tensors until `Work::wait` returns. Operations end in the order of the calls,
+  /// but for messages of different tags over engine nccl.
   std::shared_ptr<Work> all_reduce_async(at::Tensor tensor, ReduceOp op = ReduceOp::Sum);
   std::shared_ptr<Work> broadcast_async(at::Tensor tensor, int root = 0);
   std::shared_ptr<Work> reduce_async(at::Tensor tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
