@@ -14,6 +14,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/job_mark.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/signals.h"
 #include "lockstep/base/start_thread.h"
@@ -21,7 +22,6 @@
 #include "lockstep/launch/job_summary.h"
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/make_node_group.h"
-#include "lockstep/launch/process/job_mark.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/process/signal_inbox.h"
 #include "lockstep/launch/ranks/failure_report.h"

@@ -70,6 +70,7 @@ struct Trainer::Implementation {
             if (context.rank() != 0) return;
             // After the training another rank may be the first one than the one that has written so far.
             if (has_trained && context.survival) context.training_folder->take(OutputFolderLock::Awaited::Any);
+            if (has_trained) context.training_folder->keep();
             body();
           });
         },
@@ -106,11 +107,12 @@ struct Trainer::Implementation {
     place_on_device(*options.model, options.args.use_cpu);
     options.model = with_precision(options.model, context.precision);
   }
-  // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts.
+  // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts. All stay present there.
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
     on_rank_0("taking " + context.training_folder->path(),
               [&] { context.training_folder->take(OutputFolderLock::Awaited::SameJob); });
+    if (context.rank() != 0) context.training_folder->enter();
   }
 
   TrainerContext context;
@@ -157,6 +159,7 @@ TrainOutput Trainer::train() {
   }
   if (!context.training_folder) context.training_folder = std::make_shared<TrainingFolder>(context.args());
   if (context.survival && context.survival->is_joining()) {
+    context.training_folder->enter();
     context.survival->join(context);
   } else {
     implementation_->take_output_folder();

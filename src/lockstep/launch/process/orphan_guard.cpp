@@ -16,8 +16,10 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
-#include "lockstep/launch/process/job_mark.h"
+#include "lockstep/launch/process/exit_status.h"
 #include "lockstep/launch/process/process_table.h"
+#include "lockstep/base/job_mark.h"
+#include "lockstep/base/log.h"
 
 namespace lockstep {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <unordered_set>
 
-#include "lockstep/launch/process/job_mark.h"
+#include "lockstep/base/job_mark.h"
 #include "lockstep/net/worlds/job_memory.h"
 
 namespace lockstep {

@@ -32,7 +32,7 @@ struct RankPlace {
   std::string collective_timeout_s;  ///< empty: not given
   std::string trace_file;            ///< empty: no trace
   std::string trace_steps;           ///< empty: not given
-  std::string job_mark;              ///< value of `kJobMarkVariable` (job_mark.h)
+  std::string job_mark;              ///< value of `kJobMarkVariable` (base/job_mark.h)
 };
 
 using Variables = std::vector<std::pair<std::string, std::string>>;

@@ -22,7 +22,7 @@ class OutputFolderLock {
 
   /// Which other process is awaited, because it may be about to end.
   enum class Awaited {
-    SameJob,  ///< one of the same job (TORCHELASTIC_RUN_ID); any one if a launcher has restarted this rank
+    SameJob,  ///< as FolderHolder::ends_soon
     Any,      ///< for a rank that writes in the place of a lost one, whose process may still be there
   };
 
@@ -41,6 +41,8 @@ class OutputFolderLock {
   ~OutputFolderLock();
   /// False on a file system without locks.
   bool is_held() const { return is_held_; }
+  /// False if somebody has removed the file: then the folder can be taken again, by anybody.
+  bool is_in_place() const;
   OutputFolderLock(const OutputFolderLock&) = delete;
   OutputFolderLock& operator=(const OutputFolderLock&) = delete;
 

@@ -17,6 +17,7 @@
 #include "lockstep/train/arguments/argument_changes.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/resume_checks.h"
+#include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/weights/model_weights.h"
 
 namespace lockstep {
@@ -103,6 +104,7 @@ void TrainingCheckpoints::save(SaveOptions how) {
   TrainerControl control = context_.control;
   control.should_save = true;  // the session cleared the flag before it called save
   context_.keep_callback_states(control);
+  if (context_.rank() == 0) context_.training_folder->keep();
   const std::string folder = writer_->save(content(how.epoch_ended));
   if (how.wait) writer_->wait();
   saved_step_ = context_.state.global_step;
