@@ -139,6 +139,7 @@ int run_job(const LaunchPlan& plan) {
   adopt_orphans();
   OrphanGuard guard(mark, folder.private_path());
   EventLoop loop;
+  const GuardWatch guard_watch(loop, guard);
   Console out(loop, STDOUT_FILENO);
   Console err(loop, STDERR_FILENO);
   SpareRanks spares(loop, guard);

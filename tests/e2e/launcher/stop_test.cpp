@@ -187,6 +187,49 @@ TEST(Stop, WhatRanksLeaveRunningEndsWithTheJob) {
   EXPECT_TRUE(wait_until_gone(pids[0], soon()));
 }
 
+// The launcher's guard.
+pid_t guard_of(const RunningProgram& program) {
+  for (const pid_t pid : descendants(program.pid(), {})) {
+    if (content("/proc/" + std::to_string(pid) + "/comm") == "lockstep-guard\n") return pid;
+  }
+  return -1;
+}
+
+// Somebody kills the guard, or stops it, and then the launcher.
+class DisturbedGuard : public ::testing::TestWithParam<int> {};
+
+TEST_P(DisturbedGuard, NothingOfTheJobOutlivesAKilledLauncher) {
+  const TemporaryFolder folder;
+  RunningProgram program(launch({"--nproc-per-node", "2"}, family()), {{"XDG_RUNTIME_DIR", folder.path()}});
+  wait_for_family(program, 2);
+  const pid_t guard = guard_of(program);
+  ASSERT_GT(guard, 0);
+  ::kill(guard, GetParam());
+  if (GetParam() == SIGKILL) {
+    ASSERT_TRUE(program.wait_for("the guard process " + std::to_string(guard) + " of this job ended: ", soon()));
+    EXPECT_NE(guard_of(program), guard);
+  }
+  program.send(SIGKILL);
+  program.wait(soon());
+  expect_family_gone(program, 2);
+  const Deadline deadline = soon();
+  while (!fs::is_empty(folder / "lockstep") && !deadline.passed()) ::usleep(1000);
+  EXPECT_TRUE(fs::is_empty(folder / "lockstep"));
+}
+
+TEST_P(DisturbedGuard, TheJobEndsAsEver) {
+  RunningProgram program(launch({}, shell("echo ready; exec sleep 300")));
+  ASSERT_TRUE(program.wait_for("ready", soon()));
+  const pid_t guard = guard_of(program);
+  ASSERT_GT(guard, 0);
+  ::kill(guard, GetParam());
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(soon()).code, 128 + SIGTERM) << program.err();
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, DisturbedGuard, ::testing::Values(SIGKILL, SIGSTOP),
+                         [](const auto& test) { return test.param == SIGKILL ? "killed" : "stopped"; });
+
 TEST(Stop, NothingOfTheJobStaysInTheRuntimeFolder) {
   const TemporaryFolder folder;
   for (const int signal : {0, SIGKILL}) {

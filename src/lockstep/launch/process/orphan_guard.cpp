@@ -1,8 +1,11 @@
 #include "lockstep/launch/process/orphan_guard.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,11 +18,11 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/job_mark.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/process/exit_status.h"
 #include "lockstep/launch/process/process_table.h"
-#include "lockstep/base/job_mark.h"
-#include "lockstep/base/log.h"
 
 namespace lockstep {
 namespace {
@@ -27,6 +30,9 @@ namespace {
 constexpr char kAdd = '+';
 constexpr char kRemove = '-';
 constexpr char kDismissed = 'q';
+
+// Somebody, or something, ends each of them.
+constexpr int kMostGuards = 20;
 
 struct Message {
   char what = 0;
@@ -78,7 +84,9 @@ void kill_everything(const std::set<pid_t>& groups, const std::string& mark) {
 
 }  // namespace
 
-OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
+OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) : mark_(mark), folder_(folder) { start(); }
+
+void OrphanGuard::start() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw Error("cannot make a pipe: " + errno_text(errno), "the launcher", "raise ulimit -n");
@@ -91,25 +99,76 @@ OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
                 advice_without_process(errno));
   if (pid_ == 0) {
     pipe_.reset();  // otherwise it would wait for itself
-    stand_guard(read_end.get(), mark, folder);
+    ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+    stand_guard(read_end.get(), mark_, folder_);
   }
+  pidfd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
 OrphanGuard::~OrphanGuard() {
+  if (pid_ < 0) return;
   send(kDismissed, 0);
-  ::waitpid(pid_, nullptr, 0);
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    ::kill(pid_, SIGCONT);  // somebody may have stopped it
+    pollfd end{pidfd_.get(), POLLIN, 0};
+    ::poll(&end, 1, 100);
+  }
 }
 
-void OrphanGuard::add_group(pid_t group) { send(kAdd, group); }
+std::string OrphanGuard::renew() {
+  siginfo_t info{};
+  const bool is_known = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED) == 0;
+  pid_ = -1;
+  pidfd_.reset();
+  start();
+  for (const pid_t group : groups_) send(kAdd, group);
+  return is_known ? exit_status_of(info).describe() : "ended";
+}
 
-void OrphanGuard::remove_group(pid_t group) { send(kRemove, group); }
+void OrphanGuard::add_group(pid_t group) {
+  groups_.insert(group);
+  send(kAdd, group);
+}
 
-void OrphanGuard::send(char what, pid_t group) {
+void OrphanGuard::remove_group(pid_t group) {
+  groups_.erase(group);
+  send(kRemove, group);
+}
+
+void OrphanGuard::send(char what, pid_t group) const {
   Message message;
   message.what = what;
   message.group = group;
-  // A killed guard is only missed if the launcher itself is killed: the ranks still die with it.
+  // If the guard has just been killed, the next one gets all groups.
   [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof(message));
+}
+
+GuardWatch::GuardWatch(EventLoop& loop, OrphanGuard& guard) : loop_(loop), guard_(guard) { watch(); }
+
+GuardWatch::~GuardWatch() { loop_.forget(token_); }
+
+void GuardWatch::watch() {
+  if (guard_.pidfd() >= 0) token_ = loop_.watch_readable(guard_.pidfd(), [this] { replace(); });
+}
+
+void GuardWatch::replace() {
+  loop_.forget(token_);
+  const pid_t before = guard_.pid();
+  try {
+    const std::string end = guard_.renew();
+    log_warning(
+        "the guard process {} of this job ended: {}. It ends what the ranks leave if this launcher is killed; "
+        "another one, {}, has taken its place",
+        before, end, guard_.pid());
+    if (++renewed_ == kMostGuards)
+      throw Error(fmt::format("{} have ended, and the next is not watched", renewed_), "", "");
+    watch();
+  } catch (const Error& error) {
+    log_warning(
+        "this job has no guard process any more: {}. If this launcher is killed, processes that the ranks have "
+        "started may stay",
+        error.happened());
+  }
 }
 
 }  // namespace lockstep
