@@ -9,18 +9,18 @@ While tests of the launcher run, the build folder's lockstep has the mutant.
 --check compiles nothing: it looks whether all places that are changed, and all tests that are named, are there, as far
 as their programs are built.
 
+Those of numbers that would be wrong in silence are in tests/silent_mutants.py.
+
 tests/simulation/mutants.py and tests/parallel/fused/survival/mutants.py do the same for lost ranks and hosts.
 """
 import sys
 
-from mutant_build import Look, Mutant, look_for, one_object, parse_flags, with_header
+import silent_mutants
+from mutant_build import Mutant, look_for, parse_flags, with_header
+from silent_mutants import test
 
 SRC = "src/lockstep/"
 KERNELS = [SRC + "optim/kernels/kernels_" + name + ".cpp" for name in ("scalar", "avx2", "avx512")]
-
-
-def test(program, tests, objects=one_object, starts=None):
-    return Look(program, ["--gtest_filter=" + tests, "--gtest_fail_fast"], objects, starts=starts)
 
 
 # (what is wrong then, file, what stands there, what stands there instead, who must notice it)
@@ -214,7 +214,7 @@ OF_READERS = [
 
 def mutants():
     rows = (OF_THE_REDUCER + OF_THE_FUSED_UPDATE + OF_COLLECTIVES + OF_SAMPLERS + OF_TOKENIZERS + OF_CHECKPOINTS +
-            OF_THE_LAUNCHER + OF_OPTIMIZERS + OF_THE_LOSS + OF_READERS)
+            OF_THE_LAUNCHER + OF_OPTIMIZERS + OF_THE_LOSS + OF_READERS + silent_mutants.ALL)
     return [Mutant(what, file, old, new, [look]) for what, file, old, new, look in rows]
 
 

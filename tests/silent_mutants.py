@@ -1,0 +1,52 @@
+"""Mistakes after which numbers are wrong and nothing says so. tests/mutants.py makes them; tests/silent_faults.py lists
+what users met of them.
+"""
+from mutant_build import Look, one_object
+
+SRC = "src/lockstep/"
+
+
+def test(program, tests, objects=one_object, starts=None):
+    return Look(program, ["--gtest_filter=" + tests, "--gtest_fail_fast"], objects, starts=starts)
+
+
+WEIGHTS = SRC + "parallel/fused/weights/"
+OF_WRITTEN_WEIGHTS = [
+    ("a shared weight gets no memory of its own before it is written", WEIGHTS + "write_watch.cpp",
+     "found->watcher->before_write(found->index);", "static_cast<void>(0);",
+     test("parallel_test", "*SharedWrite.Operations*/thread")),
+    ("views of a shared weight stay in its former memory", WEIGHTS + "write_watch.cpp",
+     "  move_to(tensor, parameter.unsafeGetTensorImpl()->unsafe_storage(), tensor.key_set().remove(kWriteKey));\n", "",
+     test("parallel_test", "*SharedWrite.Views*/thread")),
+    ("a shared weight that was written once is no longer watched", SRC + "parallel/fused/written_weights.cpp",
+     "  if (writes_) writes_->watch(parameter, bucket.parameters[place]);\n", "",
+     test("parallel_test", "*SharedWrite.*/thread")),
+    ("weights that each rank has written are not compared", SRC + "parallel/fused/written_weights.cpp",
+     "changes[i] < kOwned;", "changes[i] <= kOwned;", test("parallel_test", "*SharedWrite.ValuesThatDiffer*/thread")),
+]
+
+OF_ROWS = [
+    ("texts are cut on the right, whatever the tokenizer says", SRC + "data/text/tokenizer.cpp",
+     "options.truncation->side = truncation_side();", "options.truncation->side = SequenceSide::Right;",
+     test("data_text_test", "TokenizerSettings.Trunc*")),
+]
+
+OF_MODELS = [
+    ("a 16-bit input of SyncBatchNorm is computed in its own type", SRC + "parallel/sync_batch_norm.cpp",
+     "return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;", "return type;",
+     test("parallel_test", "SyncBatchNorm.ComputesInputsOf16*")),
+]
+
+OF_BACKWARDS = [
+    ("a gradient penalty's own backward is not begun", SRC + "parallel/reducer/reducer_begin.cpp",
+     "  if (!later_->wants_every_backward()) return;\n  hooks_.call_before(",
+     "  if (later_->wants_every_backward()) return;\n  hooks_.call_before(",
+     test("parallel_test", "*SecondOrder.*")),
+    ("a bucket that leaves takes another wrapper's gradients along", SRC + "parallel/reducer/reducer.cpp",
+     "if (!is_elsewhere(i)) buckets_.take_off(i);", "buckets_.take_off(i);", test("parallel_test", "*SharedModules.*")),
+    ("plain calls send no buffers", SRC + "parallel/reducer/reducer_finish.cpp",
+     "  if (is_plain_call() && !(join_.is_on() && !follows_)) at_end_();\n", "",
+     test("parallel_test", "PastTheWrapper.Buffers*")),
+]
+
+ALL = OF_WRITTEN_WEIGHTS + OF_ROWS + OF_MODELS + OF_BACKWARDS
