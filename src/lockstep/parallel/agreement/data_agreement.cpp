@@ -25,7 +25,7 @@ struct Found {
   std::optional<DataDifference> samples{};
 };
 
-std::string source_of(const nlohmann::json& data) {
+std::string source_text(const nlohmann::json& data) {
   const auto digest = data_digest_of(data.value(kDigest, nlohmann::json()));
   return digest ? digest->source : "";
 }
@@ -67,7 +67,7 @@ std::optional<Found> difference_of(const std::string& mine, const std::string& t
 
 std::string place_of_data(const Membership& membership, const std::string& text, std::size_t index, std::size_t rank) {
   const nlohmann::json data = nlohmann::json::parse(text, nullptr, false);
-  const std::string file = index < data.size() ? source_of(data[index]) : "";
+  const std::string file = index < data.size() ? source_text(data[index]) : "";
   const std::string host = membership.on_one_host() ? "" : " on " + membership.peers.at(rank).host;
   return fmt::format("{}rank {}{}", file.empty() ? "" : file + " of ", rank, host);
 }
