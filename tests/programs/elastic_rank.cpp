@@ -13,10 +13,10 @@
 // shard), gradients (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it
 // has updated). If PLACE is say, it prints "in step" and the step's number instead, once, in its first step from STEP
 // on; if it is slow, the steps from STEP on take longer while there are fewer than RANK ranks, so that others have time
-// to join. If PLACE is tell, each process prints process=PID in its first step from STEP on, whatever RANK. Rank 0 of
-// the end prints the bits of weights and optimizer as a number, and how many ranks there were. If CHECKPOINT names a
-// file, rank 0 of the end writes it, and if it is there already, rank 0 of the start continues from it, which the
-// others do not read.
+// to join, until one of them has failed and left the file that FAILED_TO_JOIN names. If PLACE is tell, each process
+// prints process=PID in its first step from STEP on, whatever RANK. Rank 0 of the end prints the bits of weights and
+// optimizer as a number, and how many ranks there were. If CHECKPOINT names a file, rank 0 of the end writes it, and if
+// it is there already, rank 0 of the start continues from it, which the others do not read.
 #include <signal.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -32,6 +32,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <set>
@@ -67,9 +68,14 @@ std::vector<Death> deaths;
 // The time that a step takes until the ranks are complete: of a process that joins, most passes before it asks.
 constexpr std::chrono::milliseconds kSlowStep{30};
 
+bool has_failed_to_join() {
+  const char* const file = std::getenv("FAILED_TO_JOIN");
+  return file != nullptr && std::filesystem::exists(file);
+}
+
 void maybe_wait(std::int64_t step, int ranks) {
   for (const Death& each : deaths) {
-    if (each.place == "slow" && step >= each.step && ranks < std::stoi(each.rank)) {
+    if (each.place == "slow" && step >= each.step && ranks < std::stoi(each.rank) && !has_failed_to_join()) {
       std::this_thread::sleep_for(kSlowStep);
     }
   }
@@ -347,6 +353,8 @@ int run_elastic_rank(int count, char** words) {
     return run(std::stoll(words[first]), how);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
+    const char* const file = std::getenv("FAILED_TO_JOIN");
+    if (file != nullptr && std::getenv("LOCKSTEP_MEMBER") != nullptr) std::ofstream(file) << '\n';
     return 1;
   }
 }

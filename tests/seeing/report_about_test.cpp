@@ -29,7 +29,7 @@ nlohmann::json about_of_training() {
           {"host", "host-a"},
           {"processor", "EPYC"},
           {"cores", 2},
-          {"lockstep", "0.2.0"},
+          {"lockstep", "1.2.3"},
           {"libtorch", "1.13.1"}};
 }
 
@@ -58,7 +58,7 @@ TEST(ReportAbout, SaysWhatWasTrainedOnWhatWithWhatAndHowItEnded) {
   EXPECT_EQ(rows.at("arguments other than the defaults"), "learning_rate = 0.001, output_dir = o'ut");
   EXPECT_EQ(rows.at("ranks"), "4, on 2 hosts, engine shm");
   EXPECT_EQ(rows.at("machine of the first rank"), "host-a, EPYC, 2 cores");
-  EXPECT_EQ(rows.at("versions"), "Lockstep 0.2.0, LibTorch 1.13.1");
+  EXPECT_EQ(rows.at("versions"), "Lockstep 1.2.3, LibTorch 1.13.1");
   EXPECT_FALSE(rows.at("duration").empty());
   EXPECT_EQ(rows.at("final evaluation"), "eval_accuracy 0.625, eval_loss 0.75 (step 20)");
   EXPECT_EQ(rows.at("best evaluation"), "eval_loss 0.25 (step 10)");

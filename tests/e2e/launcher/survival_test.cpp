@@ -179,12 +179,14 @@ TEST(ElasticLoopJobs, RanksThatReadOtherDataAreRefused) {
       << end.err;
 }
 
-// Two jobs, in which a process joins and a process is refused.
+// Seconds: two jobs, in which a process joins and a process is refused.
 TEST(ElasticLoopJobs, AProcessThatHasReadOtherDataTakesNoLostRanksPlace) {
+  const TemporaryFolder folder;
   for (const char* how : {"data", "joiner-data"}) {
-    Words program = elastic_rank("60", how);
+    Words program = elastic_rank(kManySteps, how);
     program.insert(program.end(), {"1", "5", "shard", "2", "6", "slow"});
-    const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=3"}, program, {{"OMP_NUM_THREADS", "1"}});
+    const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=3"}, program,
+                               {{"OMP_NUM_THREADS", "1"}, {"FAILED_TO_JOIN", folder / how}});
     EXPECT_EQ(end.code, 0) << end.err;
     const bool is_refused = has(end.err, "cannot take a lost rank's place, because it has not read what the others");
     EXPECT_EQ(is_refused, how == std::string("joiner-data")) << end.err;

@@ -62,9 +62,17 @@ class OwnRows : public Dataset {
 
 std::shared_ptr<const Dataset> own(Batch rows) { return std::make_shared<OwnRows>(std::move(rows)); }
 
+void give_files(TrainerOptions& options, const std::string& activation, const std::string& path,
+                const std::string& words) {
+  dynamic_cast<AdaptedModule<TokenNetImpl>&>(*options.model)
+      .set_files({{"config.json", R"({"hidden_act": ")" + activation + R"(", "_name_or_path": ")" + path + R"("})"},
+                  {"vocab.txt", words}});
+}
+
 TrainerOptions options_with(std::shared_ptr<const Dataset> data, const std::string& folder) {
   TrainerOptions options;
   options.model = adapt_token_net(make_token_net());
+  give_files(options, "gelu", "here", "one\n");
   options.train_dataset = std::move(data);
   options.train_file = "rows.csv";
   options.data_arguments = {{"classes", {"no", "yes"}}};
@@ -177,6 +185,15 @@ const std::vector<DataCase> kOtherData{
     {"rate",
      [](TrainerOptions& options) { options.args.learning_rate = 0.5; },
      {"learning_rate is 0.5 for rank 1, and 5e-05 for rank 0"}},
+    {"saving",
+     [](TrainerOptions& options) { options.args.save_steps = 3; },
+     {"save_steps is 3 for rank 1, and 500 for rank 0", "do not have the same arguments"}},
+    {"model",
+     [](TrainerOptions& options) { give_files(options, "relu", "here", "one\n"); },
+     {"the ranks do not have the same model; config.json: hidden_act is \"relu\" for rank 1, and \"gelu\" for rank 0"}},
+    {"vocabulary",
+     [](TrainerOptions& options) { give_files(options, "gelu", "here", "two\n"); },
+     {"the ranks do not have the same model; vocab.txt is"}},
 };
 
 class OtherData : public ::testing::TestWithParam<DataCase> {};
@@ -198,6 +215,7 @@ TEST(TrainingData, EqualSamplesInOtherMemoryAreEqualData) {
         std::make_shared<SubsetDataset>(all, first), std::make_shared<SubsetDataset>(all, second)});
     options.train_file = "elsewhere/rows.csv";
     options.args.dataloader_num_workers = 1;
+    give_files(options, "gelu", "there", "one\n");
   };
   const auto texts = refusals(in_memory(rows_of_tokens()), halves, [](Trainer& trainer) { trainer.train(); });
   for (const std::string& text : texts) EXPECT_EQ(text, "");

@@ -11,34 +11,13 @@
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/comm/gather_texts.h"
 #include "lockstep/parallel/agreement/data_agreement.h"
+#include "lockstep/train/checks/compared_arguments.h"
+#include "lockstep/train/checks/model_settings.h"
 
 namespace lockstep {
 namespace {
 
-// They decide which samples an update takes, and what it makes of them.
-constexpr const char* kSharedArguments[] = {"per_device_train_batch_size",
-                                            "gradient_accumulation_steps",
-                                            "num_train_epochs",
-                                            "max_steps",
-                                            "optim",
-                                            "learning_rate",
-                                            "weight_decay",
-                                            "adam_beta1",
-                                            "adam_beta2",
-                                            "adam_epsilon",
-                                            "max_grad_norm",
-                                            "lr_scheduler_type",
-                                            "lr_scheduler_kwargs",
-                                            "warmup_steps",
-                                            "warmup_ratio",
-                                            "bf16",
-                                            "fp16",
-                                            "label_smoothing_factor",
-                                            "seed",
-                                            "data_seed",
-                                            "dataloader_drop_last",
-                                            "group_by_length",
-                                            "virtual_shards"};
+constexpr const char* kModel = "model";  // the group of its settings
 
 // Settings of the data that say what the samples are, not how they are prepared.
 constexpr const char* kOfEvaluation = "eval_label_values";
@@ -50,11 +29,12 @@ bool says_what_samples_are(const std::string& argument) {
                                              [&](const char* const name) { return argument == name; });
 }
 
-nlohmann::json shared_arguments(const TrainerContext& context) {
+template <std::size_t count>
+nlohmann::json arguments_of(const TrainerContext& context, const char* const (&names)[count]) {
   const nlohmann::json all = to_json(context.args());
-  nlohmann::json shared = nlohmann::json::object();
-  for (const char* const name : kSharedArguments) shared[name] = all.value(name, nlohmann::json());
-  return shared;
+  nlohmann::json found = nlohmann::json::object();
+  for (const char* const name : names) found[name] = all.value(name, nlohmann::json());
+  return found;
 }
 
 std::string shown(const nlohmann::json& value) {
@@ -109,28 +89,31 @@ TrainingData::TrainingData(const TrainerContext& context, std::shared_ptr<const 
 }
 
 void TrainingData::finish(const TrainerContext& context) {
-  nlohmann::json arguments = shared_arguments(context);
+  nlohmann::json arguments = arguments_of(context, kSharedArguments);
   const std::vector<std::int64_t>& lengths = context.options.lengths;
   if (context.args().group_by_length) {
     arguments[kLengths] = fmt::format("{:016x}", hash_bytes(lengths.data(), lengths.size() * sizeof(lengths[0])));
   }
   nlohmann::json digests = nlohmann::json::array();
   for (const Part& part : parts_) digests.push_back(json_of(part.digest));
-  const nlohmann::json all{
-      {"arguments", arguments}, {"data_arguments", context.options.data_arguments}, {"digests", digests}};
+  const nlohmann::json all{{"arguments", arguments},
+                           {"loop_arguments", arguments_of(context, kArgumentsOfLoop)},
+                           {"data_arguments", context.options.data_arguments},
+                           {"digests", digests},
+                           {kModel, context.options.model ? model_settings(*context.options.model) : nlohmann::json()}};
   text_ = all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // Arguments first, because other samples may follow from them; lengths last, because they follow from other samples.
-std::vector<TrainingData::Difference> TrainingData::differences(const std::string& own,
-                                                                const std::string& other) const {
+std::vector<TrainingData::Difference> TrainingData::differences(const std::string& own, const std::string& other,
+                                                                Compared what) const {
   std::vector<Difference> found;
   const nlohmann::json mine = parsed_object(own), theirs = parsed_object(other);
   std::optional<Difference> of_lengths;
-  for (const char* const group : {"arguments", "data_arguments"}) {
+  const auto compare_settings = [&](const std::string& group) {
     const nlohmann::json none = nlohmann::json::object();
     const nlohmann::json a = mine.value(group, none), b = theirs.value(group, none);
-    if (!a.is_object() || !b.is_object()) continue;
+    if (!a.is_object() || !b.is_object()) return;
     std::set<std::string> names;
     for (const nlohmann::json* const each : {&a, &b}) {
       for (const auto& [name, value] : each->items()) names.insert(name);
@@ -138,6 +121,7 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
     for (const std::string& name : names) {
       Difference difference;
       difference.argument = name;
+      difference.is_of_model = group == kModel;
       difference.value = a.value(name, nlohmann::json());
       difference.others_value = b.value(name, nlohmann::json());
       if (difference.value == difference.others_value) continue;
@@ -147,7 +131,10 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
         found.push_back(std::move(difference));
       }
     }
-  }
+  };
+  compare_settings("arguments");
+  if (what == Compared::Ranks) compare_settings("loop_arguments");
+  compare_settings("data_arguments");
   const nlohmann::json of_mine = mine.value("digests", nlohmann::json::array());
   const nlohmann::json of_theirs = theirs.value("digests", nlohmann::json::array());
   for (std::size_t part = 0; part < std::min({of_mine.size(), of_theirs.size(), parts_.size()}); ++part) {
@@ -160,6 +147,7 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
     found.push_back(std::move(difference));
   }
   if (of_lengths) found.push_back(*std::move(of_lengths));
+  if (what == Compared::Ranks) compare_settings(kModel);  // after samples, which may follow from its tokenizer
   return found;
 }
 
@@ -185,7 +173,7 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
   const std::vector<std::string> texts = gather_texts(*group, text_);
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
-    std::vector<Difference> all = differences(texts[rank], texts[0]);
+    std::vector<Difference> all = differences(texts[rank], texts[0], Compared::Ranks);
     if (all.empty()) continue;
     Difference& found = all.front();
     const Part& part = parts_[found.part];
@@ -197,6 +185,10 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
     };
     const std::string what = describe(found, fmt::format("rank {}", rank), "rank 0");
     const std::string where = place(rank) + ", " + place(0);
+    if (found.is_of_model) {
+      refuse_data("the ranks do not have the same model; " + what, membership.where(),
+                  "give all ranks the same model folder and tokenizer; if each host has a copy, copy one to all hosts");
+    }
     if (!found.argument.empty() && !says_what_samples_are(found.argument)) {
       refuse_data("the ranks do not have the same arguments; " + what, where,
                   "start all ranks with the same arguments");
@@ -208,9 +200,14 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
 }
 
 void TrainingData::require_as_ranks(const std::string& of_ranks) const {
-  const std::vector<Difference> all = differences(text_, of_ranks);
+  const std::vector<Difference> all = differences(text_, of_ranks, Compared::Ranks);
   if (all.empty()) return;
   const Difference& found = all.front();
+  if (found.is_of_model) {
+    refuse_data("this process cannot take a lost rank's place, because its model is not that of the others; " +
+                    describe(found, "this process", "the others"),
+                file_of(found), "give it the model folder and tokenizer of the job's start. The others continue");
+  }
   refuse_data("this process cannot take a lost rank's place, because it has not read what the others train on; " +
                   describe(found, "this process", "the others"),
               file_of(found),
@@ -219,7 +216,7 @@ void TrainingData::require_as_ranks(const std::string& of_ranks) const {
 }
 
 std::string TrainingData::change_since(const std::string& of_memory) const {
-  const std::vector<Difference> all = differences(text_, of_memory);
+  const std::vector<Difference> all = differences(text_, of_memory, Compared::Past);
   if (all.empty()) return "";
   const Difference& found = all.front();
   const std::string text = describe(found, "this start", "the job's memory");
@@ -236,7 +233,7 @@ std::string TrainingData::change_since(const std::string& of_memory) const {
 std::string TrainingData::require_as_saved(const std::string& saved, const std::string& path) const {
   std::string warning;
   bool is_prepared_otherwise = false;
-  for (const Difference& found : differences(text_, saved)) {
+  for (const Difference& found : differences(text_, saved, Compared::Past)) {
     const std::string text = describe(found, "this run", "the checkpoint");
     const bool are_samples = found.argument.empty();
     if (!are_samples && !says_what_samples_are(found.argument)) {

@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-/// What a rank trains on, or evaluates: its samples, the names of its classes, and the arguments by which ranks share
-/// them out. The ranks of a group must have it in common, and so must a process that takes a lost rank's place, and a
-/// training that continues one from memory or a checkpoint.
+/// What a rank trains on, or evaluates: its samples, the names of its classes, the arguments by which ranks share them
+/// out and meet, and the settings of its model. The ranks of a group must have it in common, and so must a process that
+/// takes a lost rank's place, and a training that continues one from memory or a checkpoint.
 class TrainingData {
  public:
   /// The training data of a Trainer, and its evaluation data.
@@ -46,13 +46,15 @@ class TrainingData {
     DataDigest digest;
   };
   struct Difference {
-    std::string argument;  // its name; empty: the samples of a part differ
+    std::string argument;  // its name, or that of a model's setting; empty: the samples of a part differ
+    bool is_of_model = false;
     nlohmann::json value, others_value;
     std::size_t part = 0;  // index in parts_
     DataDifference samples;
   };
   void finish(const TrainerContext& context);
-  std::vector<Difference> differences(const std::string& own, const std::string& other) const;
+  enum class Compared { Ranks, Past };  // Past: the same training at an earlier time
+  std::vector<Difference> differences(const std::string& own, const std::string& other, Compared what) const;
   std::string describe(const Difference& found, const std::string& mine, const std::string& theirs) const;
   std::string file_of(const Difference& found) const;
 
