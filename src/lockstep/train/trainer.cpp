@@ -23,6 +23,7 @@
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/checks/same_weights.h"
 #include "lockstep/train/checks/trainer_checks.h"
 #include "lockstep/train/checks/training_data.h"
 #include "lockstep/train/folder/output_folder_lock.h"
@@ -177,6 +178,7 @@ Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string
   implementation_->evaluate([&] {
     metrics.clear();
     data.require_on_all(context.group);
+    if (!implementation_->has_trained) require_same_weights(context);
     context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_evaluate, metrics);
   });
   metrics.emplace_back("epoch", context.state.epoch);
@@ -191,6 +193,7 @@ PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset,
   implementation_->evaluate([&] {
     output.metrics.clear();
     data.require_on_all(implementation_->context.group);
+    if (!implementation_->has_trained) require_same_weights(implementation_->context);
     result =
         implementation_->context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_predict, output.metrics);
   });

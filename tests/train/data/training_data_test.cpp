@@ -237,6 +237,22 @@ TEST(TrainingData, AnEvaluationOrPredictionIsRefusedToo) {
              {"evaluation data: rank 1 has 7 samples, and rank 0 6 samples"});
 }
 
+// Each rank would judge its share by other weights.
+TEST(TrainingData, AnEvaluationByOtherWeightsIsRefused) {
+  const auto changes = [](TrainerOptions& options) {
+    const at::NoGradGuard no_grad;
+    options.model->tensors().parameters.back().tensor.add_(1e-6);
+  };
+  for (const bool predicts : {false, true}) {
+    expect_all(refusals(nullptr, changes,
+                        [&](Trainer& trainer) {
+                          const auto data = in_memory(rows_of_tokens());
+                          predicts ? void(trainer.predict(data)) : void(trainer.evaluate(data));
+                        }),
+               {"the ranks do not have the same weights; ", " of rank 1 is not that of rank 0"});
+  }
+}
+
 // A dataset of the program's own is compared as far as a few of its samples show.
 TEST(TrainingData, AProgramsOwnDatasetIsLookedAt) {
   const auto other_order = [](TrainerOptions& options) {
