@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
@@ -78,6 +79,28 @@ TEST(ReportData, LeavesOutWhatARunDidThatWentBack) {
   const ReportData data = read_report_data(folder.path());
   EXPECT_EQ(data.logs.at("loss"), (Points{{1, 10}, {2, 20}, {3, 7}}));
   EXPECT_EQ(data.phases, (std::vector<std::pair<std::string, double>>{{"compute", 7}}));
+}
+
+TEST(ReportData, IsOfTheLastTrainingAndOfTheTimeInWhichItRan) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "metrics.jsonl") << R"({"kind":"start","step":0,"time":100}
+{"kind":"log","step":0,"time":101,"eval_loss":9}
+{"kind":"log","step":4,"time":140,"loss":"NaN"}
+{"kind":"end","step":4,"time":150}
+{"kind":"start","step":0,"time":1000,"max_steps":6}
+{"kind":"log","step":3,"time":1007,"loss":5}
+{"kind":"start","step":3,"time":2000,"max_steps":6}
+{"kind":"log","step":6,"time":2005,"loss":4}
+{"kind":"end","step":6,"time":2006}
+{"kind":"log","step":6,"time":3000,"eval_loss":2}
+)";
+  const ReportData data = read_report_data(folder.path());
+  EXPECT_EQ(data.logs.at("loss"), (Points{{3, 5}, {6, 4}}));
+  EXPECT_EQ(data.logs.at("eval_loss"), (Points{{6, 2}}));
+  EXPECT_TRUE(data.warnings.empty());
+  const std::map<std::string, std::string> facts(data.facts.begin(), data.facts.end());
+  EXPECT_EQ(facts.at("took"), "00:13");
+  EXPECT_EQ(facts.at("resumed from a checkpoint"), "1 times");
 }
 
 TEST(ReportData, TellsOfLossesThatAreNoNumbersAndLinesThatCannotBeRead) {

@@ -71,13 +71,27 @@ class MetricsReader {
   void take(const Json& entry) {
     const auto kind = entry["kind"].get<std::string>();
     const auto step = entry["step"].get<double>();
-    last_time_ = entry["time"].get<double>();
-    if (!first_time_) first_time_ = last_time_;
+    const auto time = entry["time"].get<double>();
+    if (kind == "start" && step == 0) forget();
+    if (!first_time_) first_time_ = time;
+    if (kind != "start" && last_time_ && !ended_) took_s_ += time - *last_time_;
+    last_time_ = time;
     last_step_ = step;
     if (kind == "start" || kind == "end") ended_ = kind == "end";  // an evaluation may follow the end
     if (kind == "start") take_start(entry, step);
     if (kind == "log") take_log(entry, step);
     if (kind == "phases") take_phases(entry, step);
+  }
+
+  // A training that starts over: what stands before it belongs to another one.
+  void forget() {
+    for (auto* series : {&data_.logs, &data_.rates, &data_.memory}) series->clear();
+    data_.warnings.clear();
+    phases_.clear();
+    first_time_.reset();
+    last_time_.reset();
+    took_s_ = 0;
+    sessions_ = 0;
   }
 
   void take_start(const Json& entry, double step) {
@@ -131,8 +145,8 @@ class MetricsReader {
     data_.phases.assign(sums.begin(), sums.end());
     if (!first_time_) return;
     data_.facts.emplace_back("started", time_text(*first_time_));
-    data_.facts.emplace_back(ended_ ? "ended" : "last heard of", time_text(last_time_));
-    data_.facts.emplace_back("took", clock_text(last_time_ - *first_time_));
+    data_.facts.emplace_back(ended_ ? "ended" : "last heard of", time_text(*last_time_));
+    data_.facts.emplace_back("took", clock_text(took_s_));
     data_.facts.emplace_back("step", fmt::format("{:.0f} of {}", last_step_, max_steps_.empty() ? "?" : max_steps_));
     if (!world_size_.empty()) data_.facts.emplace_back("ranks", world_size_);
     if (sessions_ > 1) data_.facts.emplace_back("resumed from a checkpoint", fmt::format("{} times", sessions_ - 1));
@@ -140,7 +154,8 @@ class MetricsReader {
 
   ReportData& data_;
   std::optional<double> first_time_;
-  double last_time_ = 0;
+  std::optional<double> last_time_;
+  double took_s_ = 0;  // without what passed between two sessions, and after the end
   double last_step_ = 0;
   bool ended_ = false;
   int sessions_ = 0;
