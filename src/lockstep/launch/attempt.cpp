@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
@@ -26,6 +27,9 @@ std::string memory_note(int file) {
   const auto steps = steps_in_memory(file);
   return steps ? fmt::format("\n  the launcher still has the training's state in memory, after update {}", *steps) : "";
 }
+
+// The same signal again within this time is the same request: `timeout` sends it to a command, and to its group.
+constexpr std::chrono::seconds kSameRequest{1};
 
 bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
 
@@ -216,8 +220,11 @@ void Attempt::take_signals() {
       continue;
     }
     const bool again = signal_.has_value();
+    const auto now = std::chrono::steady_clock::now();
+    if (again && *number == *signal_ && now - signal_time_ < kSameRequest) continue;
     if (!again) {
       signal_ = *number;
+      signal_time_ = now;
       nodes_.report_leaving(
           fmt::format("the launcher of node {} was told to end by {}", nodes_.node_rank(), signal_name(*number)));
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <string>
@@ -62,6 +63,7 @@ class Attempt {
   Deadline report_at_ = Deadline::never();
   std::string own_story_;
   std::optional<int> signal_;
+  std::chrono::steady_clock::time_point signal_time_;
   std::optional<Outcome> outcome_;
 };
 

@@ -95,6 +95,18 @@ TEST(Stop, SecondSignalKills) {
   EXPECT_EQ(program.wait(soon()).code, 128 + SIGINT);
 }
 
+// As coreutils' timeout does: to the command, and to its process group.
+TEST(Stop, ASignalThatComesTwiceAtOnceIsOneRequest) {
+  RunningProgram program(
+      launch({}, shell("trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")));
+  ASSERT_TRUE(program.wait_for("ready\n", soon()));
+  program.send(SIGTERM);
+  program.send(SIGTERM);
+  const ProgramEnd end = program.wait(soon());
+  EXPECT_EQ(end.code, 128 + SIGTERM);
+  EXPECT_TRUE(has(end.out, "saved")) << end.err;
+}
+
 // Batch systems warn a job by a signal of the user's choice: the ranks decide what it means.
 class Warned : public ::testing::TestWithParam<int> {
  protected:
