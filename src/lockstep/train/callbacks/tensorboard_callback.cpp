@@ -29,7 +29,8 @@ void TensorBoardCallback::on_train_begin(TrainerEvent& event) {
   writer_ = std::make_unique<TensorBoardWriter>(tensorboard_folder(event.args));
   if (event.state.global_step > 0) writer_->restart_at(event.state.global_step + 1);
   std::string indented = "    ";  // a code block, in Markdown
-  for (const char c : to_json(event.args).dump(2)) indented += c == '\n' ? "\n    " : std::string(1, c);
+  for (const char c : to_json(event.args).dump(2, ' ', false, nlohmann::json::error_handler_t::replace))
+    indented += c == '\n' ? "\n    " : std::string(1, c);
   writer_->add_text("args", indented, event.state.global_step);
 }
 

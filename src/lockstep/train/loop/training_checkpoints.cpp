@@ -28,6 +28,11 @@ constexpr const char* kArgumentsFile = "training_args.json";
 constexpr const char* kDataArgumentsFile = "data_args.json";
 constexpr const char* kDataDigestFile = "data_digest.json";
 
+// A path may have bytes that are not UTF-8.
+std::string settings_text(const nlohmann::json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
   if (!checkpoint.has_file(name)) return nlohmann::json::object();
   const auto json = nlohmann::json::parse(checkpoint.file(name), nullptr, false);
@@ -78,8 +83,8 @@ CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
   ModelWeights(context_).add_to(content);
   if (is_rank_0) {
     content.files = context_.options.model->files();
-    content.files[kArgumentsFile] = to_json(context_.args()).dump(2) + "\n";
-    content.files[kDataArgumentsFile] = context_.options.data_arguments.dump(2) + "\n";
+    content.files[kArgumentsFile] = settings_text(to_json(context_.args()));
+    content.files[kDataArgumentsFile] = settings_text(context_.options.data_arguments);
     if (!context_.args().save_only_model) content.files[kDataDigestFile] = parts_.data.text() + "\n";
   }
   if (context_.args().save_only_model) return content;
