@@ -22,8 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, ShardClipping, ::testing::Values("thread", "sh
 
 // Weights after two steps, whose gradients are clipped to 0.3.
 at::Tensor weights_after_clipping(const Group& group, bool fused, double norm_type) {
-  torch::manual_seed(0);
-  torch::nn::Linear model(20, 4);
+  const torch::nn::Linear model = make_linear(20, 4);
   DistributedDataParallelOptions options;
   options.process_group = group;
   options.virtual_shards = 4;
