@@ -87,7 +87,8 @@ FAULTS = [
     (WEIGHTS, "clip_grad_value_ and another optimizer after fuse",
      "FuseMisuse.RefusesToClipByValue FuseWrite.AnotherOptimizerAfterTheStepIsRefused"),
     (DATA, "other rows, order, labels or arguments on one rank, in training and evaluation",
-     "OtherData.IsRefusedOnAllRanksWithTheFirstDifference TrainingData.AnEvaluationOrPredictionIsRefusedToo"),
+     "OtherData.IsRefusedOnAllRanksWithTheFirstDifference TrainingData.AnEvaluationByOtherWeightsIsRefused "
+     "TrainingData.AnEvaluationOrPredictionIsRefusedToo"),
     (DATA, "a file that changes while its training runs",
      "ChangedData.AProcessThatReadsAnotherFileTakesNoLostRanksPlace "
      "ChangedData.TheLaunchersMemoryIsNotContinuedWithAnotherFile"),
@@ -132,7 +133,12 @@ FAULTS = [
      "LaterLogs.AnEvaluationAfterTheTrainingIsInTheLogTheReportAndTensorBoard"),
     (LOG, "train_loss after a resume", "Resume.EndsWithTheSameBits"),
     (LOG, "two trainings in one folder",
-     "TrainBadInput.ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProcess"),
+     "TrainBadInput.ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProcess "
+     "TwoTrainings.NoneBeginsInTheFolderOfOneThatHasLostItsFirstRank"),
+    (LOG, "a report of an earlier training in the same folder",
+     "ReportData.IsOfTheLastTrainingAndOfTheTimeInWhichItRan"),
+    (SIGNALS, "a signal that the launcher gets twice at once, as from timeout",
+     "Stop.ASignalThatComesTwiceAtOnceIsOneRequest"),
     (LOG, "a descriptor for each lost rank", "ManyLosses.LeaveNoDescriptorsOpen"),
     (LOG, "files that a killed process left half written",
      "TrainingFolder.FilesThatKilledProcessesHaveLeftAreRemoved"),
