@@ -1,7 +1,9 @@
 # Adds NCCL to lockstep_comm where LibTorch has CUDA, and NCCL and the CUDA runtime's headers are there, or leaves the
 # nccl engine out and says why.
 set(lockstep_nccl_missing "")
-if(NOT TARGET torch_cuda)
+if(LOCKSTEP_TORCH_WITHOUT_CUDA)
+  set(lockstep_nccl_missing "this LibTorch (${Torch_VERSION}, ${LOCKSTEP_TORCH}) is used${LOCKSTEP_TORCH_WITHOUT_CUDA}")
+elseif(NOT TARGET torch_cuda)
   set(lockstep_nccl_missing "this LibTorch (${Torch_VERSION}, ${LOCKSTEP_TORCH}) has no CUDA")
 else()
   file(GLOB lockstep_nccl_folders ${lockstep_torch_folder}/../nvidia/nccl/include ${lockstep_torch_folder}/../nvidia/nccl/lib)

@@ -3,7 +3,7 @@
 #   LOCKSTEP_CUDA_INCLUDE   the folder of cuda_runtime.h
 #   LOCKSTEP_CUDA_CRT_INCLUDE   the folder above crt/host_defines.h, which cuda_runtime.h includes
 #   LOCKSTEP_CUDART         libcudart
-#   LOCKSTEP_CUDNN          libcudnn; if it is missing, libtorch_cuda cannot be loaded, and is left out
+# If a library is missing that libtorch_cuda loads, it is left out, for no program that is linked with it could start.
 # Sets TORCH_INCLUDE_DIRS, TORCH_LIBRARIES, TORCH_CXX_FLAGS and Torch_VERSION as find_package(Torch) does, and
 # LOCKSTEP_TORCH_WITHOUT_CUDA to the reason if CUDA is left out.
 function(lockstep_import_cuda_torch prefix)
@@ -40,16 +40,19 @@ function(lockstep_import_cuda_torch prefix)
   find_file(LOCKSTEP_CUDART NAMES libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0
             PATHS ${folders} ${LOCKSTEP_CUDA_INCLUDE}/../lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib ${prefix}/lib
                   /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
-  find_file(LOCKSTEP_CUDNN NAMES libcudnn.so.9 libcudnn.so.8
-            PATHS ${folders} ${CUDAToolkit_ROOT}/lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib
-                  ${prefix}/lib /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
-  mark_as_advanced(LOCKSTEP_CUDA_INCLUDE LOCKSTEP_CUDA_CRT_INCLUDE LOCKSTEP_CUDART LOCKSTEP_CUDNN)
+  mark_as_advanced(LOCKSTEP_CUDA_INCLUDE LOCKSTEP_CUDA_CRT_INCLUDE LOCKSTEP_CUDART)
 
+  # Some of CUDA may be there, of a toolkit, and some not.
+  execute_process(COMMAND ldd ${prefix}/lib/libtorch_cuda.so OUTPUT_VARIABLE loaded ERROR_QUIET)
+  string(REGEX MATCHALL "[^ \t\n]+ => not found" missing "${loaded}")
   set(names c10 torch_cpu torch)
-  if(LOCKSTEP_CUDNN)
-    list(APPEND names c10_cuda torch_cuda)
+  if(missing)
+    list(REMOVE_DUPLICATES missing)
+    list(JOIN missing ", " missing)
+    string(REPLACE " => not found" "" missing "${missing}")
+    set(LOCKSTEP_TORCH_WITHOUT_CUDA ", without its CUDA: not found: ${missing}" PARENT_SCOPE)
   else()
-    set(LOCKSTEP_TORCH_WITHOUT_CUDA ", without its CUDA: libcudnn was not found" PARENT_SCOPE)
+    list(APPEND names c10_cuda torch_cuda)
   endif()
   foreach(name IN LISTS names)
     if(NOT TARGET ${name})
@@ -62,7 +65,7 @@ function(lockstep_import_cuda_torch prefix)
     set(OpenMP_gomp_LIBRARY ${prefix}/lib/libgomp.so.1 CACHE FILEPATH "OpenMP's runtime, as LibTorch has it")
   endif()
   set(libraries torch_cpu c10)
-  if(LOCKSTEP_CUDNN)
+  if(TARGET torch_cuda)
     # No code of ours names libtorch_cuda; it registers CUDA where it is loaded.
     set(libraries torch_cpu -Wl,--no-as-needed,${prefix}/lib/libtorch_cuda.so,--as-needed torch_cuda c10_cuda c10)
   endif()
