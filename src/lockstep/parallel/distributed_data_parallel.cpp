@@ -9,7 +9,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/parallel/agreement/module_sync.h"
-#include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/deferred/deferred_parameters.h"
 #include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/end_group.h"
@@ -19,7 +18,6 @@
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/shards/shard_checks.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
-#include "lockstep/parallel/uneven_inputs.h"
 #include "lockstep/parallel/wrapped_module.h"
 #include "lockstep/parallel/wrapping.h"
 #include "lockstep/tensor/tensors_of.h"
@@ -124,11 +122,7 @@ void DistributedDataParallelBase::prepare_forward() {
   reducer_->prepare(synchronise_, tensors_.is_training());
   // Only in training, because a rank may evaluate by itself.
   if (!synchronise_ || !tensors_.is_training()) return;
-  const auto send = [this] {
-    advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });
-  };
-  fuse_mode() == FuseMode::Off ? send()
-                               : with_positions_of_ranks(*communicator_, reducer_->position(), "a forward", send);
+  reducer_->meet("a forward", [this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });
 }
 
 void DistributedDataParallelBase::note_forward_of_shard() {

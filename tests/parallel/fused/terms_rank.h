@@ -52,6 +52,7 @@ inline FuseOptions fuse_options_of(const TermsCase& how) {
 
 inline DistributedDataParallelOptions wrap_options_of(const TermsCase& how, const Group& group) {
   DistributedDataParallelOptions options = fuse_on(group);
+  options.bucket_cap_mb = 0.0001;  // each parameter is a bucket of its own: backward makes several calls
   if (how.has_shards) options.virtual_shards = 4;
   return options;
 }

@@ -191,8 +191,7 @@ void Reducer::note_gradient(std::size_t index) {
     // A second part: already added, perhaps in other memory.
     if (!bucket.is_left && buckets_.take(index)) flags_.set_contributed(index);
   } else {
-    mark_ready(index);
-    launch_ready_buckets(false);
+    send_ready(index);
     communicator_->progress();
   }
 }
@@ -202,8 +201,13 @@ void Reducer::pass_by(std::size_t index) {
   if (!in_backward() || engine_task_.expired() || !leaves_in_backward(buckets_.bucket_of(index))) return;
   fired_[index] = true;
   if (parameters_[index].ready) return;
+  send_ready(index);
+}
+
+// The engine may have found already that another rank makes other calls.
+void Reducer::send_ready(std::size_t index) {
   mark_ready(index);
-  launch_ready_buckets(false);
+  meet("a backward", [this] { launch_ready_buckets(false); });
 }
 
 void Reducer::mark_ready(std::size_t index) {

@@ -29,6 +29,7 @@
 #include "lockstep/parallel/reducer/static_graph.h"
 #include "lockstep/parallel/shared_gradients.h"
 #include "lockstep/parallel/step_statistics.h"
+#include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
 
@@ -140,6 +141,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::uint64_t backwards() const { return backwards_; }
   /// A fused optimizer has made a step.
   void note_step() { last_step_ = {last_step_.steps + 1, backwards_}; }
+  /// Runs `body`, in which the ranks meet. @param call  "a backward". @throws what it throws, with what is likely in
+  /// training: loops of different lengths, or, with a fused optimizer, a step that a rank has left out
+  template <typename Body>
+  void meet(const char* call, const Body& body) const {
+    const auto advised = [&] { advise_on_uneven_inputs(body); };
+    later_ == nullptr ? advised() : with_positions_of_ranks(*communicator_, position(), call, advised);
+  }
   StepPosition position() const { return {last_step_.steps, backwards_ - last_step_.backwards}; }
   /// How many synchronised forwards had outputs that are gone without a backward through them.
   std::uint64_t unused_forwards() const { return *unused_forwards_; }
@@ -188,6 +196,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void pass_by(std::size_t index);
   void mark_ready(std::size_t index);
   void keep_late_gradient(std::size_t index);
+  void send_ready(std::size_t index);
   void launch_ready_buckets(bool at_end);
   void launch(std::size_t bucket);
   void finish_backward();

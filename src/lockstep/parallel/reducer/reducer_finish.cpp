@@ -13,7 +13,6 @@
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/reducer/left_out_batches.h"
 #include "lockstep/parallel/reducer/reducer.h"
-#include "lockstep/parallel/uneven_inputs.h"
 #include "lockstep/parallel/wrapped_module.h"
 
 namespace lockstep {
@@ -32,14 +31,11 @@ void Reducer::finish_backward() {
     if (!parameters_[i].ready) mark_ready(i);
     if (parameters_[i].late.defined()) flags_.set_late(i);
   }
-  const auto end = [this] {
-    advise_on_uneven_inputs([this] {
-      reduce_buckets();
-      restore_gradients();
-      average_sparse(true);
-    });
-  };
-  later_ == nullptr ? end() : with_positions_of_ranks(*communicator_, position(), "a backward", end);
+  meet("a backward", [this] {
+    reduce_buckets();
+    restore_gradients();
+    average_sparse(true);
+  });
   backward_ = Backward::None;
   ran_ = true;
   if (is_plain_call() && !(join_.is_on() && !follows_)) at_end_();

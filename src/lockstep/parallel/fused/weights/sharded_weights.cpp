@@ -19,6 +19,8 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kCall = "a forward or backward";
+
 void warn_of_one_unit() {
   log_warning(
       "fuse: no submodule is a unit, so all weights are gathered together, and each rank holds all of them in forward "
@@ -167,10 +169,10 @@ void ShardedWeights::start(std::size_t number) {
   unit.call.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(number);
   unit.call.data_ptr<std::int64_t>()[1] = moved_parameters();
   unit.calls = at::empty({2 * gathering_->world_size()}, unit.call.options());
-  unit.check = gathering_->all_gather_async(unit.calls, unit.call);
-  if (has_part(number)) {
-    copies_->start(number, *gathering_);
-  } else {
+  // An engine that has found the difference already refuses the second of these calls.
+  with_positions_of_ranks(*communicator_, position_(), kCall, [&] {
+    unit.check = gathering_->all_gather_async(unit.calls, unit.call);
+    if (has_part(number)) return copies_->start(number, *gathering_);
     for (const std::size_t index : buckets_of(number)) {
       Bucket& bucket = states_[index];
       if (bucket.users++ > 0) continue;
@@ -178,7 +180,7 @@ void ShardedWeights::start(std::size_t number) {
       bytes_ += static_cast<std::int64_t>(bucket.memory->whole().nbytes());
       bucket.work = gathering_->all_gather_async(bucket.memory->incoming(), bucket.shard);
     }
-  }
+  });
   note_peak();
 }
 
@@ -187,7 +189,7 @@ void ShardedWeights::note_peak() { peak_bytes_ = std::max(peak_bytes_, bytes_ + 
 void ShardedWeights::finish(std::size_t number) {
   Unit& unit = units_[number];
   if (unit.presence == Presence::Here) return;
-  with_positions_of_ranks(*communicator_, position_(), "a forward or backward", [&] {
+  with_positions_of_ranks(*communicator_, position_(), kCall, [&] {
     check_calls(unit, number);
     if (has_part(number)) {
       copies_->finish(number);
