@@ -23,4 +23,5 @@ int main() {
 
   if (group->rank() == 0) std::printf("%g right, %g\n", right.item<double>(), sums[99][0].item<double>());
   lockstep::destroy_process_group();
+  return 0;
 }

@@ -141,6 +141,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(words);
     train(args);
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {

@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     train(file, flags);
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const ls::UsageError& error) {

@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     train(args, flags);
     if (ls::is_initialized()) ls::destroy_process_group();
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const ls::UsageError& error) {

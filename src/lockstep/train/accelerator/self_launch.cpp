@@ -26,6 +26,14 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
+// The name under which `file` was started, which may be a link to a program that is several; `file` if that name is not
+// a path, or another file's.
+std::string started_name(const std::vector<std::string>& arguments, const std::filesystem::path& file) {
+  if (arguments.empty() || arguments.front().find('/') == std::string::npos) return file.string();
+  std::error_code unknown;
+  return std::filesystem::equivalent(arguments.front(), file, unknown) ? arguments.front() : file.string();
+}
+
 }  // namespace
 
 void become_launcher_if_configured() {
@@ -36,14 +44,14 @@ void become_launcher_if_configured() {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
   const std::filesystem::path beside = program.parent_path() / "lockstep";
+  const std::vector<std::string> own = own_arguments();
   std::vector<std::string> words{std::filesystem::exists(beside) ? beside.string() : "lockstep",
                                  "launch",
                                  "--quiet",
                                  "--config-file",
                                  file,
                                  "--no-python",
-                                 program.string()};
-  const std::vector<std::string> own = own_arguments();
+                                 started_name(own, program)};
   words.insert(words.end(), own.begin() + (own.empty() ? 0 : 1), own.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
