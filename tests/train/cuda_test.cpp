@@ -4,12 +4,15 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+#include <string>
 
 #include "lockstep/checkpoint/generators.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/net/subgroup.h"
+#include "lockstep/safetensors/safetensors.h"
 #include "lockstep/train/accelerator.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/cuda_devices.h"
@@ -19,13 +22,10 @@
 namespace lockstep {
 namespace {
 
-// Names and weights on rank 0 after a short training, on the CPU.
-NamedTensors trained(const Membership& membership, bool use_cpu) {
-  ::setenv("LOCAL_RANK", std::to_string(membership.rank).c_str(), 1);
-  TokenTraining training(24);
+// The weights after a short training with these options, on the CPU.
+NamedTensors weights_after(TokenTraining& training, bool use_cpu) {
   training.options.args.num_train_epochs = 2;
   training.options.args.use_cpu = use_cpu;
-  training.options.process_group = make_communicator("", membership);
   Trainer trainer(training.options);
   trainer.train();
   NamedTensors weights = weights_of(*training.options.model);
@@ -34,6 +34,20 @@ NamedTensors trained(const Membership& membership, bool use_cpu) {
     tensor = tensor.detach().cpu().clone();
   }
   return weights;
+}
+
+NamedTensors trained(const Membership& membership, bool use_cpu) {
+  ::setenv("LOCAL_RANK", std::to_string(membership.rank).c_str(), 1);
+  TokenTraining training(24);
+  training.options.process_group = make_communicator("", membership);
+  return weights_after(training, use_cpu);
+}
+
+void expect_near(const NamedTensors& got, const NamedTensors& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_TRUE(got[i].second.allclose(want[i].second, 1e-3, 1e-4)) << want[i].first;
+  }
 }
 
 class CudaTrainer : public ::testing::TestWithParam<int> {};
@@ -46,10 +60,26 @@ TEST_P(CudaTrainer, TrainsAsOnTheCpu) {
     std::iota(all.begin(), all.end(), 0);
     const NamedTensors cpu = trained(subgroup(membership, all, "cpu ranks"), true);
     const NamedTensors cuda = trained(subgroup(membership, all, "cuda ranks"), false);
-    ASSERT_EQ(cuda.size(), cpu.size());
-    for (std::size_t i = 0; i < cpu.size(); ++i) {
-      EXPECT_TRUE(cuda[i].second.allclose(cpu[i].second, 1e-3, 1e-4)) << cpu[i].first;
-    }
+    expect_near(cuda, cpu);
+  });
+}
+
+// As with Hugging Face's Trainer: all devices if nobody made the process a rank, of which each gets a batch.
+TEST(CudaTrainerAlone, TakesAllDevicesUnlessALauncherStartedIt) {
+  SKIP_WITHOUT_CUDA(2);
+  run_ranks_as_processes(1, [](const Membership&) {
+    const auto devices = static_cast<std::int64_t>(torch::cuda::device_count());
+    const auto weights_with = [](bool use_cpu, std::int64_t batch_size) {
+      TokenTraining training(24);
+      training.options.args.per_device_train_batch_size = batch_size;
+      NamedTensors weights = weights_after(training, use_cpu);
+      EXPECT_EQ(training.has_printed("DataParallel"), !use_cpu && std::getenv("LOCAL_RANK") == nullptr);
+      return weights;
+    };
+    for (const char* name : {"LOCAL_RANK", "WORLD_SIZE"}) ::unsetenv(name);
+    expect_near(weights_with(false, 2), weights_with(true, 2 * devices));
+    ::setenv("LOCAL_RANK", "1", 1);
+    expect_near(weights_with(false, 2), weights_with(true, 2));
   });
 }
 
@@ -84,6 +114,23 @@ TEST_P(CudaTrainer, HasAnAcceleratorBesideIt) {
     }
     EXPECT_LT(last, first / 2);
     EXPECT_EQ(accelerator.gather(net->bias).numel(), membership.world_size);
+  });
+}
+
+TEST(CudaTrainerAlone, SavesTheGeneratorsOfAllDevices) {
+  SKIP_WITHOUT_CUDA(2);
+  run_ranks_as_processes(1, [](const Membership&) {
+    for (const char* name : {"LOCAL_RANK", "WORLD_SIZE"}) ::unsetenv(name);
+    TokenTraining training(24);
+    training.options.args.save_strategy = "epoch";
+    Trainer trainer(training.options);
+    trainer.train();
+    const std::string steps = std::to_string(trainer.state().global_step);
+    const SafetensorsFile file(training.folder.path() + "/checkpoint-" + steps + "/rng_state_0.safetensors");
+    EXPECT_TRUE(file.contains("cuda"));
+    for (int device = 1; device < static_cast<int>(torch::cuda::device_count()); ++device) {
+      EXPECT_TRUE(file.contains("cuda:" + std::to_string(device))) << device;
+    }
   });
 }
 

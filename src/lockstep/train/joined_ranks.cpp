@@ -54,6 +54,7 @@ void check_number_of_ranks(const TrainingArguments& args) {
 void join_ranks(TrainerContext& context) {
   const TrainingArguments& args = context.args();
   const std::string engine = args.ddp_backend.value_or("");
+  context.is_rank = env_string("LOCAL_RANK") || env_string("WORLD_SIZE");
   if (args.survive_lost_ranks && is_replacement()) {
     const auto timeout = timeout_in(args).value_or(timeout_of_job(engine));
     context.survival = survival_with(std::make_unique<ElasticGroup>(engine, timeout), args);
@@ -69,6 +70,7 @@ void join_ranks(TrainerContext& context) {
     }
     context.survival = survival_with(std::make_unique<ElasticGroup>(group, engine), args);
   }
+  context.is_rank = context.is_rank || group;
   context.group = group && group->world_size() > 1 ? group : nullptr;
 }
 

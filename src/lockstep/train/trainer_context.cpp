@@ -114,7 +114,7 @@ EvaluationResult TrainerContext::evaluate(const std::shared_ptr<const Dataset>& 
   const bool is_prediction = event == &TrainerCallback::on_predict;
   how.keep_predictions = is_prediction || (options.compute_metrics && !args().prediction_loss_only);
   how.on_batch = [this](std::int64_t done, std::int64_t batches) { notify_prediction_step(done, batches); };
-  const ParallelChoice choice = choose_engine(args(), *options.model, group.get());
+  const ParallelChoice choice = choose_engine(args(), *options.model, group.get(), is_rank);
   if (choice.kind == EngineKind::DataParallel) how.replicas = replica_devices(choice, *options.model);
   how.shards = shards.get();
   if (world_size() > 1 && args().virtual_shards == 0) take_buffers_of_rank_0(*options.model, *group);

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
-#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/core_count.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/replicas/data_parallel.h"
 #include "lockstep/replicas/parallel_loss.h"
@@ -89,18 +89,21 @@ class ReplicaEngine : public EngineAlone {
 };
 
 // Names the way to use more of the host, if nobody chose one process.
-std::string text_of_one_replica(const TrainingArguments& args, TrainableModel& model) {
+std::string text_of_one_replica(const TrainingArguments& args, TrainableModel& model, bool is_rank) {
   const std::string text = "one process, one replica";
-  const bool is_chosen = args.parallel_mode != "auto" || args.replicas > 0 || env_string("WORLD_SIZE");
+  const bool is_chosen = args.parallel_mode != "auto" || args.replicas > 0 || is_rank;
   const int cores = compute_cores();
   if (is_chosen || cores < 2 || device_of(model).is_cuda()) return text;
   return text + fmt::format("; `lockstep run --nproc-per-node {}` before the command trains on {} ranks", cores, cores);
 }
 
-// The number of replicas in one process, if the arguments do not give it.
-std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model) {
-  if (device_of(model).is_cuda()) return static_cast<std::int64_t>(torch::cuda::device_count());
-  return args.parallel_mode == "dp" ? static_cast<std::int64_t>(all_replica_devices().size()) : 1;
+// The number of replicas in one process, if the arguments do not give it. As with Hugging Face's Trainer, a launcher
+// gives each of its processes one device, also if it starts one process.
+std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model, bool is_rank) {
+  const c10::Device device = device_of(model);
+  const bool takes_all = args.parallel_mode == "dp" || (device.is_cuda() && device.index() == 0 && !is_rank);
+  if (!takes_all) return 1;
+  return device.is_cuda() ? static_cast<std::int64_t>(torch::cuda::device_count()) : available_cores();
 }
 
 void require_shards_for(int ranks, const TrainingArguments& args) {
@@ -149,7 +152,8 @@ void require_engine_for(int ranks, const TrainingArguments& args) {
       "training arguments", "leave both out, or start one process without a launcher");
 }
 
-ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
+ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group,
+                             bool is_rank) {
   const int world_size = group == nullptr ? 1 : group->world_size();
   require_engine_for(world_size, args);
   if (args.virtual_shards > 0) return shards_on(world_size, args, group);
@@ -162,11 +166,13 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
                      "start it with lockstep run --nproc-per-node N, or leave parallel_mode out");
   }
   const bool may_copy = args.parallel_mode != "single";
-  const std::int64_t replicas = !may_copy ? 1 : args.replicas > 0 ? args.replicas : default_replicas(args, model);
-  if (replicas == 1) return {EngineKind::Single, 1, text_of_one_replica(args, model)};
+  const std::int64_t replicas = !may_copy           ? 1
+                                : args.replicas > 0 ? args.replicas
+                                                    : default_replicas(args, model, is_rank);
+  if (replicas == 1) return {EngineKind::Single, 1, text_of_one_replica(args, model, is_rank)};
   if (!model.module() || model.meets_ranks_in_loss()) {
     if (args.replicas == 0 && args.parallel_mode == "auto") {
-      return {EngineKind::Single, 1, text_of_one_replica(args, model)};
+      return {EngineKind::Single, 1, text_of_one_replica(args, model, is_rank)};
     }
     throw UsageError(
         fmt::format("{} replicas of a model {}", replicas,
@@ -174,7 +180,7 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
         "training arguments", "use lockstep run --nproc-per-node N instead of replicas");
   }
   return {EngineKind::DataParallel, replicas,
-          fmt::format("DataParallel: no launcher, {} replicas in one process", replicas)};
+          fmt::format("DataParallel: {}{} replicas in one process", is_rank ? "" : "no launcher, ", replicas)};
 }
 
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,

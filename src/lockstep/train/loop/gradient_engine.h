@@ -28,10 +28,13 @@ struct ParallelChoice {
 };
 
 /// With virtual shards: these, on one rank or several. Otherwise with ranks: DistributedDataParallel. In one process,
-/// if several replicas are requested or the model is on the first of several CUDA devices: DataParallel. Else neither.
+/// if several replicas are requested, or nobody made it a rank and the model is on the first of several CUDA devices:
+/// DataParallel. Else neither.
 /// @param group  null: one process
+/// @param is_rank  a launcher or a process group made this process a rank, maybe the only one: it takes one device
 /// @throws UsageError  if the arguments request something impossible
-ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
+ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group,
+                             bool is_rank);
 
 /// Refuses what `choose_engine` refuses in a job of `ranks` ranks, whatever the model. @throws UsageError
 void require_engine_for(int ranks, const TrainingArguments& args);

@@ -33,7 +33,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       args_(context.args()),
       model_(context.options.model),
       device_(device_of(*model_)),
-      choice_(choose_engine(args_, *model_, context.group.get())),
+      choice_(choose_engine(args_, *model_, context.group.get(), context.is_rank)),
       parts_(context, choice_.replicas),
       checkpoints_(context, parts_, choice_.replicas),
       numbers_(context),

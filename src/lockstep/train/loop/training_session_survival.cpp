@@ -89,7 +89,7 @@ void TrainingSession::settle() {
   if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
   parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
   restore_buffers();
-  choice_ = choose_engine(args_, *model_, context_.group.get());
+  choice_ = choose_engine(args_, *model_, context_.group.get(), context_.is_rank);
   rescue_->adopt(stays, /*may_be_unfinished=*/false, ranks.hosts_with_state);
   make_engine(/*are_level=*/true);
   must_settle_ = false;
