@@ -1,5 +1,5 @@
 """Runs the lessons: every `$` line of a console block, in a fresh folder with the project's data, and compares what it
-prints.
+prints. A command that ends with a backslash continues in the next line.
 
 Expected lines must come in this order, but lines that differ in their numbers alone, as ranks print them, in any order;
 others may come between them, which `...` says to the reader. Their numbers must
@@ -134,6 +134,8 @@ def check_console(lines, folder, environment, tolerance, measured):
     for line in lines:
         if line.startswith("$ "):
             steps.append((line[2:], []))
+        elif steps and steps[-1][0].endswith("\\") and not steps[-1][1]:
+            steps[-1] = (steps[-1][0] + "\n" + line, [])  # the command continues
         else:
             steps[-1][1].append(line)
     for command, expected in steps:

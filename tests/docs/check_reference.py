@@ -1,4 +1,5 @@
-"""Compiles the C++ blocks of docs/reference, all in one translation unit, and reports errors by page and line.
+"""Compiles the C++ blocks of docs/reference and of PAGES, all in one translation unit, and reports errors by page and
+line.
 
 Each block is compiled as a reader would use it: with lockstep/lockstep.h, torch/torch.h and the block's own includes.
 - A block that begins with `struct`, `class`, `template` or `namespace`, and one with a `main`, stands in the page's
@@ -19,6 +20,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "compile_errors"))
 from compile_command import command_of  # noqa: E402
 
+PAGES = ["docs/how-do-i.md"]
 GIVEN = pathlib.Path(__file__).parent / "reference"
 BLOCK = re.compile(r"(<!-- from \S+ -->\n)?```cpp\n(.*?)```", re.S)
 DECLARES = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:struct|class|template|namespace)\b(?!\s+\w+\s*=)")
@@ -76,11 +78,11 @@ def errors_by_page(stderr):
 
 def main():
     command, source = command_of(sys.argv[1], sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
-    pages = sorted((source / "docs/reference").glob("*.md"))
+    pages = sorted((source / "docs/reference").glob("*.md")) + [source / page for page in PAGES]
     unit, count = unit_of(source, pages)
     if not count:
         sys.exit("no C++ block was found, so nothing was checked")
-    unknown = [each.name for each in GIVEN.glob("*.inc") if not (source / f"docs/reference/{each.stem}.md").exists()]
+    unknown = sorted({each.stem for each in GIVEN.glob("*.inc")} - {page.stem for page in pages})
     if unknown:
         sys.exit(f"there is no page for {', '.join(unknown)}")
     with tempfile.TemporaryDirectory(prefix="lockstep-reference-") as folder:
