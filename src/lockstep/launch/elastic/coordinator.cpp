@@ -7,17 +7,12 @@
 #include "lockstep/launch/nodes/outcome_signal.h"
 
 namespace lockstep {
-namespace {
-
-constexpr int kMostNames = 16;
-
-}  // namespace
-
 Coordinator::Coordinator(HostEntry job, Rules rules, Time now, std::optional<Takeover> takeover)
     : job_(std::move(job)),
       rules_(rules),
       takeover_(std::move(takeover)),
       phase_(takeover_ ? Phase::Resuming : Phase::Gathering),
+      hosts_(job_),
       short_since_(now) {
   if (!takeover_) return;
   worlds_ = takeover_->generation;
@@ -32,14 +27,14 @@ void Coordinator::take(const HostReport& report, Time now) {
   if (report.kind == HostReport::Kind::Resumes) return resume(report, now);
   if (report.kind == HostReport::Kind::Moved) return move_to(report.text);
   if (report.kind == HostReport::Kind::Returns) return take_back(report.host);
-  Host* const host = find(report.host);
+  Host* const host = hosts_.find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
     if (!host->is_gone) give_up(*host, report.text, is_silent_loss(report), now);
     return lose(report.host, cause_of_loss(host->entry, report.text), now);
   }
   if (report.kind == HostReport::Kind::Leaves) {
-    return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
+    return lose(report.host, fmt::format("host {} left: {}", hosts_.name_of(host->entry), report.text), now);
   }
   if (phase_ == Phase::Resuming) return take_while_resuming(*host, report);
   if (report.generation != worlds_) return;  // of a world that has ended
@@ -57,9 +52,7 @@ void Coordinator::take(const HostReport& report, Time now) {
       host->succeeded = true;
       return end_if_all_succeeded();
     case HostReport::Kind::Survives:
-      host->survives = true;
-      host->bereft = false;
-      return;
+      return host->note_survival();
     case HostReport::Kind::Bereft:
       return bereave(*host, report.text, now);
     case HostReport::Kind::Gone:
@@ -67,7 +60,7 @@ void Coordinator::take(const HostReport& report, Time now) {
       lost_.push_back({worlds_, host->entry.name, report.text, {report.member}});
       return;
     case HostReport::Kind::NeedsRank:
-      if (note_request(*host, report)) grant_member(*host);
+      if (host->note_request(report.request)) grant_member(*host);
       return;
     case HostReport::Kind::Answers:
       host->answered = true;
@@ -85,16 +78,16 @@ void Coordinator::admit(const HostReport& report, Time now) {
   if (phase_ == Phase::Over) return send(host, order_to(HostOrder::Kind::Refuse, "the job is over", "start it again"));
   if (!moved_to_.empty()) return send(host, order_to(HostOrder::Kind::Move, moved_to_));
   if (const auto reason = difference(job_, report.entry)) {
-    return send(host, order_to(HostOrder::Kind::Refuse,
-                               fmt::format("host {} cannot join the job: {}", name_of(report.entry), *reason), fix));
+    return send(host,
+                order_to(HostOrder::Kind::Refuse,
+                         fmt::format("host {} cannot join the job: {}", hosts_.name_of(report.entry), *reason), fix));
   }
-  const bool serves = report.entry.id == job_.id;
-  hosts_.insert(serves ? hosts_.begin() : hosts_.end(), host);
+  Host& admitted = hosts_.add(host);
   if (phase_ == Phase::Resuming) return;
   if (phase_ == Phase::Gathering) return begin_if_complete(now);
-  if (placed() == job_.max_nodes) return send_wait(hosts_.back());
-  if (goes_on()) return let_in(hosts_.back());
-  gather_again(fmt::format("host {} joined", name_of(report.entry)), true, now);
+  if (hosts_.placed() == job_.max_nodes) return send_wait(admitted);
+  if (goes_on()) return let_in(admitted);
+  gather_again(fmt::format("host {} joined", hosts_.name_of(report.entry)), true, now);
 }
 
 void Coordinator::doubt(const std::string& story, Time now) {
@@ -110,7 +103,7 @@ void Coordinator::doubt(const std::string& story, Time now) {
 
 void Coordinator::fail_if_all_answered(Time now) {
   const auto is_silent = [](const Host& host) { return host.placed && !host.answered; };
-  if (phase_ == Phase::InDoubt && std::none_of(hosts_.begin(), hosts_.end(), is_silent)) fail(doubtful_story_, now);
+  if (phase_ == Phase::InDoubt && !hosts_.any(is_silent)) fail(doubtful_story_, now);
 }
 
 void Coordinator::fail(const std::string& story, Time now) {
@@ -121,10 +114,8 @@ void Coordinator::fail(const std::string& story, Time now) {
 }
 
 void Coordinator::lose(std::string id, const std::string& what, Time now) {
-  const auto host = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& each) { return each.entry.id == id; });
-  const Host lost = std::move(*host);
+  const Host lost = hosts_.remove(id);
   const bool mattered = lost.placed && !lost.succeeded;
-  hosts_.erase(host);
   if (phase_ == Phase::Over) return;
   if (id == job_.id) return end(false, what + "; it serves the rendezvous, so the job ends");
   if (phase_ == Phase::Resuming) {
@@ -136,7 +127,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
     return end(false, what + "; so many hosts are silent that they may continue without this one", true);
   }
   if (phase_ == Phase::Gathering) {
-    if (count() < job_.min_nodes && !short_of_hosts_) {
+    if (hosts_.count() < job_.min_nodes && !short_of_hosts_) {
       short_of_hosts_ = true;
       short_since_ = now;
     }
@@ -151,7 +142,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
 
 void Coordinator::gather_again(const std::string& why, bool has_time, Time now) {
   phase_ = Phase::Gathering;
-  short_of_hosts_ = count() < job_.min_nodes;
+  short_of_hosts_ = hosts_.count() < job_.min_nodes;
   short_since_ = now;
   enough_since_.reset();
   for (Host& host : hosts_) {
@@ -167,14 +158,14 @@ void Coordinator::gather_again(const std::string& why, bool has_time, Time now) 
 }
 
 void Coordinator::begin_if_complete(Time now) {
-  if (phase_ != Phase::Gathering || find(job_.id) == nullptr) return;
-  if (count() < job_.min_nodes) {
+  if (phase_ != Phase::Gathering || !hosts_.has_serving()) return;
+  if (hosts_.count() < job_.min_nodes) {
     enough_since_.reset();
     return report_missing_hosts(now);
   }
   if (!enough_since_) enough_since_ = now;
-  if (!all_ready()) return;
-  const bool calls_last = short_of_hosts_ && count() < job_.max_nodes;
+  if (!hosts_.all_ready()) return;
+  const bool calls_last = short_of_hosts_ && hosts_.count() < job_.max_nodes;
   if (calls_last && now < *enough_since_ + rules_.last_call) return report_missing_hosts(now);
   begin(now);
 }
@@ -183,12 +174,12 @@ void Coordinator::report_missing_hosts(Time now) {
   changed_since_report_ = reported_at_ && now < *reported_at_ + rules_.report_interval;
   if (changed_since_report_) return;
   reported_at_ = now;
-  const bool enough = count() >= job_.min_nodes;
+  const bool enough = hosts_.count() >= job_.min_nodes;
   HostOrder order = order_to(HostOrder::Kind::Wait);
-  order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to join", count(),
-                                    hosts_text(job_.max_nodes), names(), seconds(rules_.last_call))
-                      : fmt::format("{} of at least {} here ({}); waiting up to {} for others", count(),
-                                    hosts_text(job_.min_nodes), names(), seconds(rules_.join_timeout));
+  order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to join", hosts_.count(),
+                                    hosts_text(job_.max_nodes), hosts_.names(), seconds(rules_.last_call))
+                      : fmt::format("{} of at least {} here ({}); waiting up to {} for others", hosts_.count(),
+                                    hosts_text(job_.min_nodes), hosts_.names(), seconds(rules_.join_timeout));
   const Time until = enough ? *enough_since_ + rules_.last_call : short_since_ + rules_.join_timeout;
   order.time_left = std::chrono::ceil<std::chrono::milliseconds>(std::max(until, now) - now);
   for (const Host& host : hosts_) send(host, order);
@@ -209,7 +200,7 @@ void Coordinator::begin(Time now) {
   for (Host& host : hosts_) {
     host.placed = host.is_member = given < job_.max_nodes;
     host.ready = !host.placed;
-    host.succeeded = host.survives = host.bereft = false;
+    host.succeeded = host.survives = host.has_no_ranks = false;
     host.requests = 0;
     if (host.placed) {
       ++given;
@@ -219,7 +210,7 @@ void Coordinator::begin(Time now) {
       send_wait(host);
     }
   }
-  order.world.hosts = places();
+  order.world.hosts = hosts_.places();
   order.world.era = era_;
   order.world.next_member = next_member_;
   for (const Host& host : hosts_) {
@@ -229,12 +220,9 @@ void Coordinator::begin(Time now) {
 
 void Coordinator::end_if_all_succeeded() {
   if (phase_ != Phase::Running && phase_ != Phase::InDoubt) return;
-  const auto needs_nothing = [](const Host& host) { return host.succeeded || host.bereft || !host.placed; };
+  const auto needs_nothing = [](const Host& host) { return host.succeeded || host.has_no_ranks || !host.placed; };
   const auto has_result = [](const Host& host) { return host.placed && host.succeeded; };
-  if (std::all_of(hosts_.begin(), hosts_.end(), needs_nothing) &&
-      std::any_of(hosts_.begin(), hosts_.end(), has_result)) {
-    end(true, "");
-  }
+  if (hosts_.all(needs_nothing) && hosts_.any(has_result)) end(true, "");
 }
 
 void Coordinator::end(bool success, const std::string& story, bool runs_elsewhere) {
@@ -246,44 +234,6 @@ void Coordinator::end(bool success, const std::string& story, bool runs_elsewher
 }
 
 std::vector<std::pair<std::string, HostOrder>> Coordinator::take_orders() { return std::exchange(orders_, {}); }
-
-Coordinator::Host* Coordinator::find(const std::string& id) {
-  for (Host& host : hosts_) {
-    if (host.entry.id == id) return &host;
-  }
-  return nullptr;
-}
-
-bool Coordinator::all_ready() const {
-  return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ready; });
-}
-
-int Coordinator::placed() const {
-  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.placed; }));
-}
-
-// Adds the launcher's process if another launcher is on the same host.
-std::string Coordinator::name_of(const HostEntry& entry) const {
-  const auto shares = [&](const HostEntry& other) { return other.name == entry.name && other.id != entry.id; };
-  const bool shared =
-      shares(job_) || std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) { return shares(host.entry); });
-  return shared ? entry.label() : entry.name;
-}
-
-std::string Coordinator::names(bool placed_alone) const {
-  std::string text;
-  int told = 0;
-  int more = 0;
-  for (const Host& host : hosts_) {
-    if (placed_alone && !host.placed) continue;
-    if (told == kMostNames) {
-      ++more;
-      continue;
-    }
-    text += (told++ == 0 ? "" : ", ") + name_of(host.entry);
-  }
-  return more == 0 ? text : fmt::format("{} and {} more", text, more);
-}
 
 std::string Coordinator::hosts_text(int count) { return fmt::format("{} host{}", count, count == 1 ? "" : "s"); }
 

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/launch/elastic/messages.h"
+#include "lockstep/launch/elastic/rules/host_table.h"
 
 namespace lockstep {
 
@@ -90,23 +90,7 @@ class Coordinator {
 
  private:
   enum class Phase { Resuming, Gathering, Running, Asking, InDoubt, Over };
-  struct Host {
-    HostEntry entry;
-    Time since;              // when it joined
-    bool placed = false;     // has a place in the world
-    bool is_member = false;  // it was in the newest world, also while the next one gathers
-    bool ready = true;       // no rank of it runs
-    bool succeeded = false;
-    bool answered = false;
-    bool survives = false;        // its ranks survive the loss of others
-    bool bereft = false;          // it has no such rank now
-    bool is_gone = false;         // it was not heard of, or its launcher was killed; it gets no more orders
-    bool is_silent = false;       // it was not heard of, and may live
-    std::int64_t generation = 0;  // for one that resumes: of the newest world that it knows
-    std::vector<int> members;     // numbers of its processes in this world
-    int requests = 0;             // the newest one that this coordinator knows
-    int asked = 0;                // while it resumes: processes that the lost host did not grant
-  };
+  using Host = HostTable::Host;
 
   void admit(const HostReport& report, Time now);
   void fail(const std::string& story, Time now);
@@ -118,7 +102,7 @@ class Coordinator {
   std::string cause_of_loss(const HostEntry& entry, const std::string& cause) const;
   static bool is_silent_loss(const HostReport& report);
   void take_back(const std::string& id);
-  void forget_silence(const std::string& id);
+  bool may_be_cut_off(Time now) const { return hosts_.may_be_cut_off(now, rules_.keep_alive); }
   // A job whose ranks survive the loss of others: coordinator_survival.cpp.
   bool goes_on() const;
   bool must_ask_before(const HostReport& report) const;
@@ -129,21 +113,17 @@ class Coordinator {
   void take_held(Time now);
   void go_on_without(const Host& lost, const std::string& what);
   void bereave(Host& host, const std::string& story, Time now);
-  static bool note_request(Host& host, const HostReport& report);
   void grant_member(Host& host);
   void let_in(Host& host);
   void take_members(Host& host);
   void let_in_who_waits();
   void note(const std::string& text, const std::string& except = {});
-  std::vector<World::Host> places() const;
 
   // After another coordinator was lost: coordinator_takeover.cpp.
   void resume(const HostReport& report, Time now);
   void take_while_resuming(Host& host, const HostReport& report);
   void settle_if_complete(Time now);
   void go_on_from_here();
-  int resumed() const;
-  bool may_be_cut_off(Time now) const;
   void move_to(const std::string& address);
 
   void gather_again(const std::string& why, bool has_time, Time now);
@@ -156,12 +136,6 @@ class Coordinator {
   }
   void report_missing_hosts(Time now);
   void send_wait(const Host& host);
-  Host* find(const std::string& id);
-  int count() const { return static_cast<int>(hosts_.size()); }
-  bool all_ready() const;
-  int placed() const;
-  std::string name_of(const HostEntry& entry) const;
-  std::string names(bool placed_alone = false) const;
   static std::string hosts_text(int count);
   static std::string seconds(std::chrono::milliseconds time);
 
@@ -173,16 +147,10 @@ class Coordinator {
   const HostEntry job_;
   const Rules rules_;
   std::optional<Takeover> takeover_;
-  std::string moved_to_;  // where the job of the hosts here runs already
-  struct GivenUp {
-    Host host;
-    std::string story;
-    Time since;
-  };
-  std::vector<GivenUp> given_up_;  // hosts that were taken for lost, and have not answered since
-  bool is_cut_off_ = false;        // so many that they may continue without this one
+  std::string moved_to_;     // where the job of the hosts here runs already
+  bool is_cut_off_ = false;  // so many that they may continue without this one
   Phase phase_;
-  std::list<Host> hosts_;  // in the order in which they joined
+  HostTable hosts_;
   std::int64_t worlds_ = 0;
   std::int64_t era_ = 0;
   int restarts_ = 0;

@@ -7,13 +7,10 @@
 
 namespace lockstep {
 
-// Whether the ranks that are left continue by themselves. A host without ranks, such as one that joins, holds nobody
-// up.
+// Whether the ranks that are left continue by themselves.
 bool Coordinator::goes_on() const {
-  const auto lets_others_go_on = [](const Host& host) { return !host.placed || host.survives || host.succeeded; };
-  const auto has_state = [](const Host& host) { return host.placed && (host.succeeded || !host.bereft); };
-  return phase_ == Phase::Running && std::all_of(hosts_.begin(), hosts_.end(), lets_others_go_on) &&
-         std::any_of(hosts_.begin(), hosts_.end(), has_state);
+  return phase_ == Phase::Running && hosts_.all([](const Host& host) { return host.lets_others_continue(); }) &&
+         hosts_.any([](const Host& host) { return host.has_state(); });
 }
 
 // A launcher looks now and then whether its ranks have announced that they survive others. So a host may be lost, or
@@ -25,22 +22,22 @@ bool Coordinator::must_ask_before(const HostReport& report) const {
   if (must_ask_all_before(report)) return true;
   if (asked_ != Asked::Nobody) return false;
   const auto is_it = [&](const Host& host) { return host.entry.id == report.host; };
-  const auto host = std::find_if(hosts_.begin(), hosts_.end(), is_it);
-  const bool is_member = host != hosts_.end() && host->placed && !host->succeeded && report.host != job_.id;
+  const Host* const host = hosts_.find(report.host);
+  const bool is_member = host != nullptr && host->placed && !host->succeeded && report.host != job_.id;
   const bool is_loss = report.kind == Kind::Lost || report.kind == Kind::Leaves;
   const bool needs = report.kind == Kind::Bereft || report.kind == Kind::NeedsRank;
   const bool matters = (is_loss && is_member) || (needs && report.generation == worlds_) ||
-                       (report.kind == Kind::Joins && placed() < job_.max_nodes);
+                       (report.kind == Kind::Joins && hosts_.placed() < job_.max_nodes);
   const auto has_ranks = [&](const Host& each) {
     const bool loses_them = is_it(each) && (is_loss || report.kind == Kind::Bereft);
-    return each.placed && !loses_them && (each.succeeded || !each.bereft);
+    return !loses_them && each.has_state();
   };
-  const bool some_are_left = std::any_of(hosts_.begin(), hosts_.end(), has_ranks);
+  const bool some_are_left = hosts_.any(has_ranks);
   const auto may_survive = [&](const Host& each) {
-    const bool is_known = each.survives && (some_are_left || !each.bereft);
+    const bool is_known = each.survives && (some_are_left || !each.has_no_ranks);
     return each.placed && !is_known && !each.succeeded && !is_it(each);
   };
-  return matters && std::any_of(hosts_.begin(), hosts_.end(), may_survive);
+  return matters && hosts_.any(may_survive);
 }
 
 // If a silent host is not the only one besides the serving host, others may be silent, too: each is noticed one
@@ -48,17 +45,17 @@ bool Coordinator::must_ask_before(const HostReport& report) const {
 // back. Nor may a host join while some are silent, and not yet missed: these could take over without having heard of
 // it.
 bool Coordinator::must_ask_all_before(const HostReport& report) const {
-  if (placed() <= 2) return false;
-  if (report.kind == HostReport::Kind::Joins) return placed() < job_.max_nodes;
+  if (hosts_.placed() <= 2) return false;
+  if (report.kind == HostReport::Kind::Joins) return hosts_.placed() < job_.max_nodes;
   const auto is_it = [&](const Host& host) { return host.entry.id == report.host && host.placed; };
-  return is_silent_loss(report) && std::any_of(hosts_.begin(), hosts_.end(), is_it);
+  return is_silent_loss(report) && hosts_.any(is_it);
 }
 
 void Coordinator::ask_before(const HostReport& report, Time now) {
   phase_ = Phase::Asking;
   asked_ = must_ask_all_before(report) ? Asked::All : Asked::WhoMaySurvive;
   for (Host& host : hosts_) {
-    const bool is_known = asked_ != Asked::All && ((host.survives && !host.bereft) || host.succeeded);
+    const bool is_known = asked_ != Asked::All && ((host.survives && !host.has_no_ranks) || host.succeeded);
     host.answered = !host.placed || is_known || host.is_gone || host.entry.id == report.host;
     if (!host.answered) send(host, order_to(HostOrder::Kind::Tell));
   }
@@ -69,19 +66,20 @@ void Coordinator::ask_before(const HostReport& report, Time now) {
 // for the answers of others if so many are silent that they may take over soon, or if the job ends in any case.
 void Coordinator::take_while_asking(const HostReport& report, Time now) {
   using Kind = HostReport::Kind;
-  Host* const host = find(report.host);
+  Host* const host = hosts_.find(report.host);
   const bool is_loss = report.kind == Kind::Lost || report.kind == Kind::Leaves;
   if (host != nullptr && (is_loss || report.generation == worlds_)) {
     host->answered = true;
     if (report.kind == Kind::Answers) {
       host->survives = report.ranks.survive;
-      host->bereft = report.ranks.bereft;
+      host->has_no_ranks = report.ranks.bereft;
     }
-    if (report.kind == Kind::Survives || report.kind == Kind::Bereft) host->survives = true;
-    if (report.kind == Kind::Survives) host->bereft = false;
-    if (is_loss) host->survives = host->bereft = true;  // its ranks hold nobody up, whatever is taken before its loss
+    if (report.kind == Kind::Bereft) host->survives = true;
+    if (report.kind == Kind::Survives) host->note_survival();
+    // Its ranks hold nobody up, whatever is taken before its loss.
+    if (is_loss) host->survives = host->has_no_ranks = true;
   }
-  if (report.kind == Kind::Returns) forget_silence(report.host);
+  if (report.kind == Kind::Returns) hosts_.forget_silence(report.host);
   if (report.kind != Kind::Answers) held_.push_back(report);
   bool is_decided = ends_the_job(report);
   if (host != nullptr && !host->is_gone && is_silent_loss(report)) {
@@ -90,7 +88,7 @@ void Coordinator::take_while_asking(const HostReport& report, Time now) {
   }
   if (is_decided) asked_ = Asked::All;
   const auto has_answered = [](const Host& each) { return each.answered; };
-  if (is_decided || std::all_of(hosts_.begin(), hosts_.end(), has_answered)) take_held(now);
+  if (is_decided || hosts_.all(has_answered)) take_held(now);
 }
 
 bool Coordinator::ends_the_job(const HostReport& report) const {
@@ -123,18 +121,10 @@ void Coordinator::go_on_without(const Host& lost, const std::string& what) {
 
 // The host's launcher lives, and may ask for a process that joins the others.
 void Coordinator::bereave(Host& host, const std::string& story, Time now) {
-  host.survives = host.bereft = true;
+  host.survives = host.has_no_ranks = true;
   if (phase_ != Phase::Running) return;
   if (!goes_on()) return fail(story, now);
   end_if_all_succeeded();
-}
-
-// A host that resumes reports how many requests it has made, and sends those again that it could not send before.
-// @return  false if the request was known
-bool Coordinator::note_request(Host& host, const HostReport& report) {
-  if (report.request <= host.requests) return false;
-  host.requests = report.request;
-  return true;
 }
 
 // As a restart does, it uses up one of --max-restarts.
@@ -154,43 +144,34 @@ void Coordinator::take_members(Host& host) {
 }
 
 void Coordinator::let_in(Host& host) {
-  host.placed = host.is_member = host.survives = host.bereft = true;
+  host.placed = host.is_member = host.survives = host.has_no_ranks = true;
   host.ready = host.succeeded = false;
   take_members(host);
   HostOrder order = order_to(HostOrder::Kind::Begin);
   order.world.generation = worlds_;
   order.world.restarts = restarts_;
-  order.world.hosts = places();
+  order.world.hosts = hosts_.places();
   order.world.first_member = host.members.front();
   order.world.era = era_;
   order.world.next_member = next_member_;
   send(host, std::move(order));
-  note(fmt::format("host {} joined; its ranks join the running ones", name_of(host.entry)), host.entry.id);
+  note(fmt::format("host {} joined; its ranks join the running ones", hosts_.name_of(host.entry)), host.entry.id);
 }
 
 void Coordinator::let_in_who_waits() {
   for (Host& host : hosts_) {
-    if (!host.placed && placed() < job_.max_nodes) let_in(host);
+    if (!host.placed && hosts_.placed() < job_.max_nodes) let_in(host);
   }
 }
 
 void Coordinator::note(const std::string& text, const std::string& except) {
   HostOrder order = order_to(HostOrder::Kind::Note, text);
-  order.world.hosts = places();
+  order.world.hosts = hosts_.places();
   order.world.era = era_;
   order.world.next_member = next_member_;
   for (const Host& host : hosts_) {
     if (host.placed && host.entry.id != except) send(host, order);
   }
-}
-
-std::vector<World::Host> Coordinator::places() const {
-  std::vector<World::Host> places;
-  for (const Host& host : hosts_) {
-    if (!host.placed) continue;
-    places.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks, host.entry.standby});
-  }
-  return places;
 }
 
 }  // namespace lockstep

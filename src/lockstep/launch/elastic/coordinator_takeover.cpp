@@ -22,7 +22,7 @@ void Coordinator::resume(const HostReport& report, Time now) {
   host.ready = !report.runs;
   host.generation = report.generation;
   host.survives = report.ranks.survive;
-  host.bereft = report.ranks.bereft;
+  host.has_no_ranks = report.ranks.bereft;
   host.succeeded = report.ranks.succeeded;
   host.members = report.ranks.members;
   host.requests = report.ranks.requests;
@@ -31,7 +31,7 @@ void Coordinator::resume(const HostReport& report, Time now) {
   next_member_ = std::max(next_member_, report.ranks.next_member);
   restarts_ = std::max(restarts_, report.restarts);
   worlds_ = std::max(worlds_, report.generation);
-  hosts_.insert(host.entry.id == job_.id ? hosts_.begin() : hosts_.end(), host);
+  hosts_.add(host);
   settle_if_complete(now);
 }
 
@@ -44,11 +44,9 @@ void Coordinator::take_while_resuming(Host& host, const HostReport& report) {
       host.ready = true;
       return;
     case HostReport::Kind::Survives:
-      host.survives = true;
-      host.bereft = false;
-      return;
+      return host.note_survival();
     case HostReport::Kind::Bereft:
-      host.bereft = true;
+      host.has_no_ranks = true;
       return;
     case HostReport::Kind::Succeeded:
       host.succeeded = true;
@@ -57,7 +55,7 @@ void Coordinator::take_while_resuming(Host& host, const HostReport& report) {
       host.survives = false;
       return;
     case HostReport::Kind::NeedsRank:
-      if (note_request(host, report)) ++host.asked;
+      if (host.note_request(report.request)) ++host.asked;
       return;
     case HostReport::Kind::Gone:
       lost_.push_back({host.generation, host.entry.name, report.text, {report.member}});
@@ -70,21 +68,22 @@ void Coordinator::take_while_resuming(Host& host, const HostReport& report) {
 // Once all hosts are there that may come, or a quorum and the others have had time, the ranks continue, or those of all
 // hosts are started again.
 void Coordinator::settle_if_complete(Time now) {
-  const bool has_quorum = resumed() >= takeover_->quorum && find(job_.id) != nullptr;
+  const bool has_quorum = hosts_.resumed() >= takeover_->quorum && hosts_.has_serving();
   const bool had_time = now >= short_since_ + kForTheRest;
   if (!has_quorum && now >= short_since_ + kToMeet) {
     return end(false,
                fmt::format("{}; of the {} that may live {} came, too few to continue without it", takeover_->story,
-                           hosts_text(takeover_->hosts), resumed()),
+                           hosts_text(takeover_->hosts), hosts_.resumed()),
                true);
   }
-  if (!has_quorum || (resumed() < takeover_->hosts && !had_time)) return;
+  if (!has_quorum || (hosts_.resumed() < takeover_->hosts && !had_time)) return;
   for (auto host = hosts_.begin(); host != hosts_.end();) {
-    const auto each = host++;
-    if (!each->placed || each->generation == worlds_) continue;
-    send(*each, order_to(HostOrder::Kind::Rejoin,
-                         takeover_->story));  // it has missed the newest world
-    hosts_.erase(each);
+    if (!host->placed || host->generation == worlds_) {
+      ++host;
+      continue;
+    }
+    send(*host, order_to(HostOrder::Kind::Rejoin, takeover_->story));  // it has missed the newest world
+    host = hosts_.erase(host);
   }
   phase_ = Phase::Running;
   if (goes_on()) return go_on_from_here();
@@ -99,7 +98,7 @@ void Coordinator::go_on_from_here() {
   HostOrder order = order_to(HostOrder::Kind::GoOn, takeover_->story + "; the ranks of the other hosts continue");
   order.world.generation = worlds_;
   order.world.restarts = restarts_;
-  order.world.hosts = places();
+  order.world.hosts = hosts_.places();
   order.world.era = era_;
   order.world.next_member = next_member_;
   for (const Host& host : hosts_) {
@@ -132,55 +131,27 @@ void Coordinator::move_to(const std::string& address) {
       true);
 }
 
-// Those that were in the job; others may have come to join it.
-int Coordinator::resumed() const {
-  return static_cast<int>(
-      std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.generation > 0; }));
-}
-
-// Hosts that are silent for each other may be cut off from each other: only one part may continue. More than half of
-// the hosts take the rendezvous over; half of them, if the serving host is among them, keep it. Hosts that wait for a
-// place, or for the next world, do not count: those that take over do not know them.
-bool Coordinator::may_be_cut_off(Time now) const {
-  const auto is_silent = [&](const GivenUp& each) {
-    return each.host.is_member && each.host.is_silent && now <= each.since + 2 * rules_.keep_alive;
-  };
-  const auto is_here = [](const Host& host) { return host.is_member && !host.is_gone; };
-  return std::count_if(hosts_.begin(), hosts_.end(), is_here) <
-         std::count_if(given_up_.begin(), given_up_.end(), is_silent);
-}
-
 // It may live, behind a link that is down. If the link is up again, and this coordinator continues, it joins again. If
 // this one was cut off itself, and has ended, the hosts that it gave up take the rendezvous over: none of them may have
 // ended its ranks, or forgotten another host, because of an order that was on its way.
 void Coordinator::give_up(Host& host, const std::string& cause, bool is_silent, Time now) {
   send(host, order_to(HostOrder::Kind::Return));
-  host.is_silent = is_silent;
-  given_up_.push_back({host, fmt::format("host {} was taken for lost: {}", name_of(host.entry), cause), now});
-  host.is_gone = true;
+  hosts_.give_up(host, fmt::format("host {} was taken for lost: {}", hosts_.name_of(host.entry), cause), is_silent,
+                 now);
 }
 
 std::string Coordinator::cause_of_loss(const HostEntry& entry, const std::string& cause) const {
-  return fmt::format("host {} was lost: {}", name_of(entry), cause);
+  return fmt::format("host {} was lost: {}", hosts_.name_of(entry), cause);
 }
 
 bool Coordinator::is_silent_loss(const HostReport& report) {
   return report.kind == HostReport::Kind::Lost && report.text.compare(0, std::strlen(kNotHeardOf), kNotHeardOf) == 0;
 }
 
-// It has returned, and is told once hosts that are asked have answered.
-void Coordinator::forget_silence(const std::string& id) {
-  for (GivenUp& each : given_up_) {
-    if (each.host.entry.id == id) each.host.is_silent = false;
-  }
-}
-
 void Coordinator::take_back(const std::string& id) {
-  const auto found =
-      std::find_if(given_up_.begin(), given_up_.end(), [&](const GivenUp& each) { return each.host.entry.id == id; });
-  if (found == given_up_.end() || is_cut_off_) return;
-  send(found->host, order_to(HostOrder::Kind::Rejoin, found->story));
-  given_up_.erase(found);
+  if (is_cut_off_) return;
+  const auto back = hosts_.take_back(id);
+  if (back) send(back->host, order_to(HostOrder::Kind::Rejoin, back->story));
 }
 
 }  // namespace lockstep
