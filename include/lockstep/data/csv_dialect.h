@@ -4,8 +4,8 @@ namespace lockstep {
 
 /// How a file of separated values is written.
 struct CsvDialect {
-  char delimiter = ',';  ///< '\t' for TSV
-  char quote = '"';      ///< '\0' if quotes are plain characters
+  char delimiter = ',';  ///< a tab for TSV
+  char quote = '"';      ///< 0 if quotes are plain characters
 };
 
 }  // namespace lockstep
