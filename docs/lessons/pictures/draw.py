@@ -9,56 +9,9 @@ import pathlib
 import re
 import sys
 
-INK, GREY, LINE = "#1f2933", "#616e7c", "#9aa5b1"
-WEIGHTS, GRADIENTS, STATE, DATA = "#bcd9f5", "#f9d3a8", "#cfe8c6", "#e6dcf5"
-WORK, EMPTY = "#e4e7eb", "#ffffff"
+from picture import DATA, EMPTY, GRADIENTS, GREY, STATE, THIN, WEIGHTS, WIDE, WORK, Picture
 
 SHIPPED = pathlib.Path(__file__).resolve().parents[3] / "data"
-
-
-class Picture:
-    """Shapes on a white page, so that a dark page shows it too. All lengths in pixels, from the top left corner."""
-
-    def __init__(self, title, width, height):
-        self.title, self.width, self.height = title, width, height
-        self.shapes = []
-        self.text(16, 28, title, size=17, bold=True)
-
-    def text(self, x, y, words, size=13, anchor="start", color=INK, bold=False):
-        for row, line in enumerate(words.split("\n")):
-            weight = ' font-weight="bold"' if bold else ""
-            self.shapes.append(f'<text x="{x:g}" y="{y + row * (size + 4):g}" font-size="{size}" fill="{color}" '
-                               f'text-anchor="{anchor}"{weight}>{escaped(line)}</text>')
-
-    def box(self, x, y, width, height, words="", fill=WORK, size=13, dashed=False):
-        dash = ' stroke-dasharray="4 3"' if dashed else ""
-        self.shapes.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4" fill="{fill}" '
-                           f'stroke="{LINE}"{dash}/>')
-        lines = words.split("\n")
-        top = y + height / 2 - (len(lines) - 1) * (size + 4) / 2 + size * 0.35
-        if words:
-            self.text(x + width / 2, top, words, size, anchor="middle")
-
-    def arrow(self, x1, y1, x2, y2, color=GREY):
-        self.shapes.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" '
-                           'stroke-width="1.5" marker-end="url(#head)"/>')
-
-    def curve(self, points, color, width):
-        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        self.shapes.append(f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="{width}"/>')
-
-    def svg(self):
-        head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
-                f'viewBox="0 0 {self.width} {self.height}" font-family="Helvetica, Arial, sans-serif" role="img">\n'
-                f"<title>{escaped(self.title)}</title>\n"
-                '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-                f'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{GREY}"/></marker></defs>\n'
-                f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>\n')
-        return head + "\n".join(self.shapes) + "\n</svg>\n"
-
-
-def escaped(text):
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def data_parallel():
@@ -87,6 +40,37 @@ def data_parallel():
     return picture
 
 
+def parallel_loss():
+    """A step of DataParallel beside one in which each replica computes its own loss."""
+    picture = Picture("Where the loss is computed: DataParallel, and the parallel loss", 860, 400)
+    ways = (("DataParallel: outputs are gathered, and one device computes the loss",
+             (("forward", WORK, "forward"), ("gather\noutputs", DATA, ""), ("loss", WORK, "waits"),
+              ("scatter its\ngradient", DATA, ""), ("backward", GRADIENTS, "backward"))),
+            ("Parallel loss: each replica computes the loss of its own chunk",
+             (("forward", WORK, "forward"), ("own loss", WORK, "own loss"), ("gather sum\nand count", DATA, ""),
+              ("backward", GRADIENTS, "backward"))))
+    for row, (title, parts) in enumerate(ways):
+        top = 62 + row * 152
+        picture.text(16, top, title, bold=True)
+        for device in range(2):
+            picture.text(16, top + 42 + device * 56, f"device {device}")
+        x = 90
+        for first, fill, second in parts:
+            width = 130 if first in ("forward", "backward") else 96
+            if second:
+                picture.box(x, top + 16, width, 44, first, fill, size=12)
+                waits = second == "waits"
+                picture.box(x, top + 72, width, 44, second, EMPTY if waits else fill, size=12, dashed=waits)
+            else:  # between the devices
+                picture.box(x, top + 16, width, 100, first, fill, size=12)
+            x += width + 8
+        picture.text(x + 10, top + 58, ("GPT-2, 8 texts of\n128 tokens: 206 MB\neach way",
+                                        "any model:\n24 bytes gathered")[row], size=12, color=GREY)
+    picture.text(16, 372, "The sums are divided by the counts once, so the loss is the whole batch's for any chunks.", size=12,
+                 color=GREY)
+    return picture
+
+
 def ddp():
     """One batch through DistributedDataParallel: each rank does all parts, and gradients meet during backward."""
     picture = Picture("One batch through DistributedDataParallel: two processes", 860, 300)
@@ -96,16 +80,17 @@ def ddp():
         picture.box(208, y, 130, 42, "forward, loss", WORK, size=12)
         picture.box(346, y, 230, 42, "backward", WORK, size=12)
         picture.box(664, y, 110, 42, "update", WEIGHTS, size=12)
-    for index, x in enumerate((420, 490, 560)):
+    for index, x in enumerate((386, 454, 522)):
         picture.box(x, 124, 62, 34, f"bucket {index}", GRADIENTS, size=11)
-        picture.arrow(x + 20, 112, x + 20, 123)
-        picture.arrow(x + 20, 170, x + 20, 159)
-    picture.arrow(622, 141, 690, 114)
-    picture.arrow(622, 141, 690, 168)
-    picture.text(640, 146, "averages", size=12, color=GREY)
+        picture.arrow(x + 31, 112, x + 31, 123)
+        picture.arrow(x + 31, 170, x + 31, 159)
+    picture.arrow(584, 141, 690, 114)
+    picture.arrow(584, 141, 690, 168)
+    picture.text(622, 146, "averages", size=12, color=GREY)
     picture.arrow(90, 240, 774, 240)
-    picture.text(90, 263, "time: no rank waits for another one to compute; a bucket is averaged as soon as both ranks have"
-                 " filled it,\nwhile backward computes the gradients of earlier layers", size=12, color=GREY)
+    picture.text(90, 263, "time: a bucket is averaged as soon as both ranks have filled it, while backward computes the"
+                 " gradients of earlier layers;\nafter backward a rank waits only for the averages that are not there yet",
+                 size=12, color=GREY)
     return picture
 
 
@@ -188,7 +173,8 @@ def memory_column(picture, x, y, title, copies):
         picture.box(x, y, 112, height, "", EMPTY, dashed=True)
         if share > 0:
             picture.box(x, y, 112 * share, height, "", fill)
-        picture.text(x + 56, y + 26, words, size=12, anchor="middle")
+        rows = words.count("\n")  # in the coloured part, if there is one
+        picture.text(x + 56 * (share or 1), y + 26 - 8 * rows, words, size=12, anchor="middle")
         y += height + 6
 
 
@@ -204,8 +190,8 @@ def memory():
     memory_column(picture, 310, 94, "rank 0", whole)
     memory_column(picture, 430, 94, "rank 1", whole)
     picture.text(600, 62, "DDP with fuse: two processes", bold=True)
-    memory_column(picture, 600, 94, "rank 0", [("", EMPTY, 0), ("gradients", GRADIENTS, 1), ("half the state", STATE, .5)])
-    memory_column(picture, 720, 94, "rank 1", [("", EMPTY, 0), ("gradients", GRADIENTS, 1), ("half the state", STATE, .5)])
+    memory_column(picture, 600, 94, "rank 0", [("", EMPTY, 0), ("gradients", GRADIENTS, 1), ("half the\nstate", STATE, .5)])
+    memory_column(picture, 720, 94, "rank 1", [("", EMPTY, 0), ("gradients", GRADIENTS, 1), ("half the\nstate", STATE, .5)])
     picture.box(600, 94, 232, 44, "one copy of the weights", WEIGHTS, size=12)
     picture.text(20, 272, "On CPUs the replicas of DataParallel read one copy of the weights; on GPUs each device gets a copy in"
                  " every step.\nWith fuse, ranks of one host share one copy: each updates its part of it and keeps the state of"
@@ -226,7 +212,10 @@ def zero_stages():
                                    ("optimizer state", STATE, state)):
             picture.box(x, y, 190, 40, "", EMPTY, dashed=True)
             picture.box(x, y, 190 * share, 40, "", fill)
-            picture.text(x + 95, y + 25, words, size=12, anchor="middle")
+            if share == 1:
+                picture.text(x + 95, y + 25, words, size=12, anchor="middle")
+            else:
+                picture.text(x + 190 * share + 8, y + 25, words, size=12)
             y += 46
     picture.text(20, 246, "Full boxes: every rank has all of it. Quarter boxes: every rank has a quarter, and the parts are"
                  " collected when they are needed.", size=12, color=GREY)
@@ -353,23 +342,26 @@ def parallel_context():
 
 
 def nodes():
-    """Two launchers and four ranks."""
+    """Two launchers, the store that one of them serves, and four ranks."""
     picture = Picture("Two nodes with two ranks each", 860, 330)
     for node in range(2):
         x = 30 + node * 420
         picture.box(x, 48, 380, 190, "", EMPTY)
         picture.text(x + 12, 70, f"node {node}", bold=True)
-        picture.box(x + 100, 62, 250, 40, f"lockstep run --node-rank {node}", WORK, size=12)
+        picture.box(x + 80, 62, 190, 40, f"lockstep run --node-rank {node}", WORK, size=12)
         for local in range(2):
             left = x + 20 + local * 180
             picture.box(left, 150, 160, 56, f"rank {node * 2 + local} of 4\nlocal rank {local} of 2", WEIGHTS, size=12)
-            picture.arrow(x + 225, 102, left + 80, 148)
+            picture.arrow(x + 175, 102, left + 80, 148)
         picture.text(x + 190, 228, "shared memory inside a node", size=12, anchor="middle", color=GREY)
+    picture.box(314, 62, 86, 40, "store", STATE, size=12)
+    picture.arrow(300, 82, 313, 82)
+    picture.arrow(530, 82, 402, 82)
     picture.arrow(412, 192, 448, 192)
     picture.arrow(448, 164, 412, 164)
     picture.text(430, 264, "between nodes: the network", size=12, anchor="middle", color=GREY)
-    picture.text(30, 294, "Node 0's launcher serves the store, at --master-addr and --master-port; all ranks meet there.\nA rank"
-                 " counts over all nodes, a local rank on its own node.", size=12, color=GREY)
+    picture.text(30, 294, "Node 0's launcher serves the store, at --master-addr and --master-port: launchers and ranks meet"
+                 " there.\nA rank counts over all nodes, a local rank on its own node.", size=12, color=GREY)
     return picture
 
 
@@ -413,8 +405,8 @@ def accumulation():
         x = 90 + window * 370
         picture.arrow(x + 185, 104, x + 185, 128)
         picture.arrow(x + 185, 128, x + 185, 104)
-        picture.text(x + 20, 205, "no message", size=12, color=GREY)
-        picture.text(x + 140, 205, "average", size=12, color=GREY)
+        picture.text(x + 59, 205, "no message", size=12, anchor="middle", color=GREY)
+        picture.text(x + 185, 205, "average", size=12, anchor="middle", color=GREY)
     picture.text(90, 240, "Inside accumulate(model), step, clipping and the schedule do nothing until the last micro-batch of a"
                  " window.", size=12, color=GREY)
     return picture
@@ -467,34 +459,32 @@ def negatives():
 
 
 def shards_on_hosts():
-    """What two ranks on each of two hosts keep with Lockstep, in stages 0, 1 and 2, to scale."""
-    picture = Picture("Two hosts with two ranks each, Adam: what one host holds, in copies of the weights", 860, 372)
-    rows = (("stage 0: DDP", (("weights", WEIGHTS, 2), ("gradients", GRADIENTS, 2), ("optimizer state", STATE, 4))),
-            ("stage 1: fuse", (("weights", WEIGHTS, 1), ("gradients", GRADIENTS, 2), ("sums", GRADIENTS, .5),
-                               ("state", STATE, 1))),
-            ("stage 2: shard_grad_op", (("weights", WEIGHTS, 1), ("sums", GRADIENTS, .5), ("state", STATE, 1),
-                                        ("pool", WORK, .25))))
-    left, unit, top = 204, 72, 62
+    """What two ranks on each of two hosts keep with Lockstep, in stages 0 to 3, to scale."""
+    picture = Picture("Two hosts with two ranks each, Adam: what one host holds, in copies of the weights", 860, 430)
+    weights, gradients, sums = ("weights", WEIGHTS, 1), ("gradients", GRADIENTS, 1), ("sums", GRADIENTS, .5)
+    state, pool = ("state", STATE, 1), ("pool", WORK, .25)
+    rows = (("stage 0: DDP", [weights] * 2 + [gradients] * 2 + [state] * 4),
+            ("stage 1: fuse", [weights] + [gradients] * 2 + [sums, state]),
+            ("stage 2: shard_grad_op", [weights, sums, state, pool]),
+            ("stage 3: full_shard", [("weights", WEIGHTS, .5), sums, state, ("layers", WORK, .43)]))
+    left, unit, top = 198, 74, 56
     for index, (title, parts) in enumerate(rows):
-        y = top + index * 78
-        picture.text(16, y + 30, title, bold=True)
+        y = top + index * 74
+        picture.text(16, y + 28, title, bold=True)
         x = left
         for words, fill, copies in parts:
-            picture.box(x, y, copies * unit, 46, "", fill)
-            short = words if copies >= 1 else ""
-            if copies == int(copies):
-                for copy in range(int(copies) - 1, 0, -1):
-                    picture.box(x, y, copy * unit, 46, "", fill)
-            picture.text(x + copies * unit / 2, y + 28, short, size=12, anchor="middle")
-            if not short:
-                picture.text(x + copies * unit / 2, y + 62, words, size=11, anchor="middle", color=GREY)
-            x += copies * unit
-        total = sum(copies for words, fill, copies in parts if words != "pool")
-        picture.text(x + 12, y + 28, f"{total:g} copies" + (" and the pool" if index == 2 else ""), color=GREY)
-    picture.text(16, 312, "Each unit is one copy of all weights in fp32. From stage 1 on the ranks of a host share one copy"
-                 " of the weights, and hosts share out the\noptimizer's state. In stage 2 a bucket's memory is used again"
-                 " as soon as its sums have gone to their owner: a small pool of each rank\nremains of all gradients."
-                 " Activations are not in the picture: they are each rank's own.", size=12, color=GREY)
+            width = copies * unit
+            picture.box(x, y, width, 44, words if copies == 1 else "", fill, size=12)
+            if copies < 1:  # too narrow for its name
+                picture.text(x + width / 2, y + 58, words, size=10, anchor="middle", color=GREY)
+            x += width
+        total = sum(copies for _, fill, copies in parts if fill != WORK)
+        picture.text(x + 12, y + 27, f"{total:g} copies" + ("", "", " and the pool", ", the pool and some layers")[index], color=GREY)
+    picture.text(16, 370, "A whole box is one copy of all weights in fp32; Adam's state is two. From stage 1 on the ranks of"
+                 " a host share one copy of the weights,\nand all ranks share out the optimizer's state. In stage 2 a small"
+                 " pool of memory takes each bucket's gradients in turn. In stage 3 a rank\nkeeps its share of the weights"
+                 " and the layers that are being computed. Activations, each rank's own, are not in the picture.", size=12,
+                 color=GREY)
     return picture
 
 
@@ -515,7 +505,7 @@ def kill_it():
         loss = lowest + (highest - lowest) * part / 4
         picture.text(left - 10, place(1, loss)[1] + 4, f"{loss:.2f}", size=12, anchor="end")
         picture.curve([place(1, loss), place(steps, loss)], WORK, 1)
-    for column, color, line in (("undisturbed", "#f0a04b", 5), ("killed", "#1f5fbf", 1.2)):
+    for column, color, line in (("undisturbed", WIDE, 5), ("killed", THIN, 1.2)):
         picture.curve([place(row["step"], row[column]) for row in rows], color, line)
     for row in rows:
         if row["kill"]:
@@ -529,11 +519,11 @@ def kill_it():
     return picture
 
 
-PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
-            "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
-            "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "join": joined,
-            "accumulation": accumulation, "padding": padding, "negatives": negatives,
-            "shards-on-hosts": shards_on_hosts, "kill-it": kill_it}
+PICTURES = {"data-parallel": data_parallel, "parallel-loss": parallel_loss, "ddp": ddp, "all-reduce": all_reduce,
+            "buckets": buckets, "memory": memory, "zero-stages": zero_stages, "inference": inference,
+            "shares-of-evaluation": shares_of_evaluation, "sentence-pair": sentence_pair,
+            "parallel-context": parallel_context, "nodes": nodes, "join": joined, "accumulation": accumulation,
+            "padding": padding, "negatives": negatives, "shards-on-hosts": shards_on_hosts, "kill-it": kill_it}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
