@@ -1,9 +1,11 @@
-"""Checks the rules by which check_lessons.py compares numbers, without running a lesson; and that each example which
-trains is seeded, because LibTorch starts from a random seed otherwise, and no page could show its numbers."""
+"""Checks the rules by which check_lessons.py compares numbers, without running a lesson; that each lesson ends with links
+to its neighbours; and that each example which trains is seeded, because LibTorch starts from a random seed otherwise, and
+no page could show its numbers."""
 import pathlib
 import sys
 
 import check_lessons
+import lesson_links
 
 
 def differs(expected, printed, tolerance=0.0, measured=False):
@@ -45,6 +47,9 @@ def main():
     unseeded = sorted(name for name, text in trains.items() if "manual_seed(" not in text and "set_seed(" not in text)
     if unseeded or len(trains) < 8:
         sys.exit(f"not seeded: {unseeded}, of {sorted(trains)}")
+    lonely = lesson_links.without()
+    if lonely:
+        sys.exit(f"no links to their neighbours at the end, which tests/docs/lesson_links.py writes: {[page.name for page in lonely]}")
     wrong = [i for i, holds in enumerate(wanted) if not holds]
     sys.exit(f"rules that do not hold: {wrong}" if wrong else 0)
 
