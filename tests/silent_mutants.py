@@ -29,6 +29,10 @@ OF_ROWS = [
     ("texts are cut on the right, whatever the tokenizer says", SRC + "data/text/tokenizer.cpp",
      "options.truncation->side = truncation_side();", "options.truncation->side = SequenceSide::Right;",
      test("data_text_test", "TokenizerSettings.Trunc*")),
+    ("a delimiter that is given gives way to what the file's name says", SRC + "data/csv/csv_dialect.cpp",
+     "if (given.delimiter == '\\0') given.delimiter", "given.delimiter", test("data_test", "CsvDialect.*")),
+    ("a file has tabs if .tsv stands anywhere in its path", SRC + "data/csv/csv_dialect.cpp",
+     'format_ending(path) == ".tsv"', 'path.find(".tsv") != std::string::npos', test("data_test", "CsvDialect.*")),
 ]
 
 OF_MODELS = [

@@ -230,5 +230,18 @@ TEST(CsvTokenizer, BadQuotesAreErrorsWithTheirPlace) {
   expect_error("no CSV can have delimiter", [] { split("", {'\n', '"'}); });
 }
 
+TEST(CsvDialect, IsWhatTheFilesOwnNameSaysUnlessOneIsGiven) {
+  for (const char* path : {"a.tsv", "a.tsv.gz", "d.csv/a.tsv", "A.TSV", "a.csv.tsv"}) {
+    EXPECT_EQ(dialect_of_file(path).delimiter, '\t') << path;
+    EXPECT_EQ(dialect_of_file(path, {';', '\0'}).delimiter, ';') << path;
+    EXPECT_EQ(dialect_of_file(path, {',', '\0'}).delimiter, ',') << path;
+  }
+  for (const char* path : {"a.csv", "d.tsv/a.csv", "d.tsv.x/a", "a.tsv.bak", "a.tsv.bak.csv.gz", ".tsv", "atsv"}) {
+    EXPECT_EQ(dialect_of_file(path).delimiter, ',') << path;
+    EXPECT_EQ(dialect_of_file(path, {'\t', '"'}).delimiter, '\t') << path;
+  }
+  EXPECT_EQ(dialect_of_file("a.tsv", {'\0', '\''}).quote, '\'');
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -14,16 +14,11 @@
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/text/encoders/wordpiece_trainer.h"
 #include "tools/lockstep/flags/table_flags.h"
+#include "lockstep/data/files/format_ending.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
-
-std::string extension(const std::string& path) {
-  std::filesystem::path name(path);
-  if (name.extension() == ".gz") name.replace_extension();
-  return name.extension().string();
-}
 
 class TokenizerCommand : public Subcommand {
  public:
@@ -68,8 +63,8 @@ class TokenizerCommand : public Subcommand {
  private:
   std::int64_t add_file(const std::string& path, WordPieceTrainer& trainer) const {
     const FileBytes file = FileBytes::open_text(path);
-    const std::string kind = extension(path);
-    if (kind == ".csv" || kind == ".tsv") return add_column(file.view(), path, kind == ".tsv", trainer);
+    const std::string ending = format_ending(path);
+    if (ending == ".csv" || ending == ".tsv") return add_column(file.view(), path, trainer);
     if (const std::string flag = table_.given(); !flag.empty()) {
       throw UsageError(flag + ", and the file is not a table of fields", path,
                        "leave the flag out, or name a file that ends in .csv or .tsv");
@@ -83,13 +78,11 @@ class TokenizerCommand : public Subcommand {
     return lines;
   }
 
-  std::int64_t add_column(std::string_view text, const std::string& path, bool has_tabs,
-                          WordPieceTrainer& trainer) const {
+  std::int64_t add_column(std::string_view text, const std::string& path, WordPieceTrainer& trainer) const {
     if (column_.empty()) {
       throw UsageError("this file has columns, and none is named", path, "name the one with the texts by --column");
     }
-    TableForm form = table_.form();
-    if (has_tabs) form.dialect.delimiter = '\t';
+    const TableForm form = table_.form();
     CsvTokenizer records(text, path, form.dialect);
     std::vector<CsvField> fields;
     std::string storage;

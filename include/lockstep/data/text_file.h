@@ -38,7 +38,7 @@ struct TextFileOptions {
   /// Rows with a text that contains a NUL or invalid UTF-8. If kept, the tokenizer reads such bytes as U+FFFD.
   RowPolicy invalid_texts = RowPolicy::Refuse;
 
-  CsvDialect dialect{};                   ///< CSV: delimiter and quote. TSV ignores the delimiter and uses a tab
+  CsvDialect dialect{};                   ///< CSV and TSV: delimiter, if not the format's comma or tab, and quote
   std::vector<std::string> column_names;  ///< CSV without a header: the names of all columns; empty: has a header
 
   /// CSV, TSV and JSON Lines: columns of 0 and 1 (or false and true), each for a label that a row may have beside

@@ -24,6 +24,7 @@ void TableFlags::add(CLI::App& app) {
 TableForm TableFlags::form() const {
   TableForm form;
   form.has_header = !no_header;
+  form.given = given();
   if (quoting == kNoQuotes) form.dialect.quote = '\0';
   if (delimiter.empty()) return form;
   if (delimiter == "\\t") {

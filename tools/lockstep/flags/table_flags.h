@@ -8,14 +8,15 @@
 
 namespace lockstep {
 
-/// How a file of separated values is written; a file called .tsv has tabs, whatever the dialect says.
+/// How a file of separated values is written.
 struct TableForm {
   CsvDialect dialect{};
   bool has_header = true;  ///< false: the first record is a row, and the columns are called 1, 2, …
+  std::string given{};     ///< the first of the flags that was given; empty if none was
 };
 
 struct TableFlags {
-  std::string delimiter;            ///< empty: a comma
+  std::string delimiter;            ///< empty: as the file's name says
   std::string quoting = "minimal";  ///< or "none"
   bool no_header = false;
 

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/affixes.h"
 #include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/format_ending.h"
 #include "tools/lockstep/inspect/inspection.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -59,11 +60,10 @@ class Inspect : public Subcommand {
   }
 
  private:
-  std::optional<TableForm> table_form(const std::string& name) const {
-    if (!ends_with(name, ".csv") && !ends_with(name, ".tsv") && table_.given().empty()) return {};
-    TableForm form = table_.form();
-    if (ends_with(name, ".tsv") && table_.delimiter.empty()) form.dialect.delimiter = '\t';
-    return form;
+  std::optional<TableForm> table_form(const std::string& path) const {
+    const std::string ending = format_ending(path);
+    if (ending != ".csv" && ending != ".tsv" && table_.given().empty()) return {};
+    return table_.form();
   }
 
   std::optional<Inspection> inspect_known(const std::string& path) const {
@@ -71,11 +71,12 @@ class Inspect : public Subcommand {
     if (ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json")) return inspect_weights(path);
     if (ends_with(name, "tokenizer.json")) return inspect_tokenizer(path);
     if (name == "config.json") return inspect_model_config(path);
-    if (const auto format = table_form(name)) return inspect_table(path, *format);
-    if (ends_with(name, ".jsonl") || ends_with(name, ".ndjson")) return inspect_json_lines(path);
-    if (ends_with(name, ".json")) return inspect_json(path);
-    if (ends_with(name, ".parquet")) return inspect_parquet(path);
-    if (ends_with(name, ".txt")) return inspect_lines(path);
+    if (const auto format = table_form(path)) return inspect_table(path, *format);
+    const std::string ending = format_ending(path);
+    if (ending == ".jsonl" || ending == ".ndjson") return inspect_json_lines(path);
+    if (ending == ".json") return inspect_json(path);
+    if (ending == ".parquet") return inspect_parquet(path);
+    if (ending == ".txt") return inspect_lines(path);
     if (is_idx(path)) return inspect_idx(path);
     return {};
   }

@@ -16,6 +16,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/data/files/text_encoding.h"
 #include "lockstep/data/text/unicode/utf8.h"
+#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/text_columns.h"
@@ -45,20 +46,14 @@ PredictedText text_of_line(const std::string& line, const std::string& where) {
   return {line.substr(0, tab), line.substr(tab + 1), where};
 }
 
-std::string ending_of(const std::string& path) {
-  std::filesystem::path name = path;
-  if (name.extension() == ".gz") name = name.stem();
-  return name.extension().string();
-}
-
 bool is_table(const PredictFlags& flags) {
   static const std::array<std::string, 6> endings{".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet"};
   if (!flags.text_columns.empty() || !flags.table.given().empty()) return true;
-  return std::find(endings.begin(), endings.end(), ending_of(flags.file)) != endings.end();
+  return std::find(endings.begin(), endings.end(), format_ending(flags.file)) != endings.end();
 }
 
 std::vector<std::string> text_columns(const PredictFlags& flags) {
-  const std::string ending = ending_of(flags.file);
+  const std::string ending = format_ending(flags.file);
   try {
     return text_columns_of_file(flags.file, flags.text_columns, flags.table.form());
   } catch (const UsageError& error) {

@@ -12,6 +12,7 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/text/lower_case.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/csv/delimiter_hint.h"
 #include "lockstep/data/csv_reader.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/nsl_kdd.h"
@@ -30,12 +31,6 @@ bool is_number(const std::string& text) {
   char* end = nullptr;
   std::strtod(text.c_str(), &end);
   return *end == '\0';
-}
-
-CsvDialect dialect_of(const std::string& path, const TableForm& form) {
-  CsvDialect dialect = form.dialect;
-  if (path.find(".tsv") != std::string::npos) dialect.delimiter = '\t';
-  return dialect;
 }
 
 // A cell that marks an unknown value, in the form of other programs.
@@ -99,9 +94,10 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   const std::vector<std::string> names = columns_of_file(train_file, form);
   if (std::find(names.begin(), names.end(), label) == names.end()) {
     throw UsageError(no_such_column(label, names), train_file,
-                     form.has_header ? "give --label-column; columns are parted by commas, in a file called .tsv by "
-                                       "tabs (--delimiter); if the file has no header: --no-header"
-                                     : "the columns have numbers: give --label-column " + names.back());
+                     delimiter_hint(names) +
+                         (form.has_header ? "give --label-column; columns are parted by commas, in a file called .tsv "
+                                            "by tabs (--delimiter); if the file has no header: --no-header"
+                                          : "the columns have numbers: give --label-column " + names.back()));
   }
   for (const std::string& name : names) {
     if (std::count(names.begin(), names.end(), name) == 1) continue;
@@ -109,7 +105,7 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   }
   const FileBytes file = FileBytes::open_text(train_file);
   CsvSchema schema;
-  schema.dialect = dialect_of(train_file, form);
+  schema.dialect = form.dialect;
   schema.header = form.has_header;
   CsvTokenizer records(file.view(), train_file, schema.dialect);
   std::vector<CsvField> header;
@@ -139,7 +135,7 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
 
 // NSL-KDD has no header: 41 features, the attack, and optionally a difficulty.
 bool looks_like_nsl_kdd(const std::string& path, const TableForm& form, const std::string& label) {
-  if (!form.has_header && !label.empty()) return false;
+  if (!may_have_commas(form) || (!form.has_header && !label.empty())) return false;
   const std::vector<std::string> first = columns_of_file(path, {form.dialect});
   return (first.size() == 42 || first.size() == 43) && is_number(first.front());
 }
@@ -154,6 +150,13 @@ TableEncoding TableEncoding::learn(const std::string& train_file, const std::str
   const bool is_nsl_kdd = looks_like_nsl_kdd(train_file, form, given_label);
   const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
   CsvData data =
+bool may_have_commas(const TableForm& form) { return form.dialect.delimiter == '\0' || form.dialect.delimiter == ','; }
+
+void require_commas(const TableForm& form, const std::string& path) {
+  if (may_have_commas(form)) return;
+  throw UsageError("--delimiter, and the model is of NSL-KDD, whose files have commas", path, "leave the flag out");
+}
+
       is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, form, warnings));
   rows = std::move(data.dataset);
   return {std::move(data.encoding), label, is_nsl_kdd};
@@ -192,7 +195,7 @@ std::vector<std::string> TableEncoding::classes() const {
 // order, which counts if it has no header; columns that it lacks are last, and are refused when the file is read.
 CsvSchema TableEncoding::schema_of(const std::string& path, const TableForm& form, const std::string& label) const {
   CsvSchema schema;
-  schema.dialect = dialect_of(path, form);
+  schema.dialect = form.dialect;
   schema.header = form.has_header;
   std::vector<CsvColumn> known = encoding_.feature_columns();
   if (!label.empty()) known.push_back(label_column(label, encoding_.classes()));
@@ -223,3 +226,5 @@ at::Tensor TableEncoding::read_features(const std::string& path, const TableForm
 }
 
 }  // namespace lockstep
+  if (is_nsl_kdd_) require_commas(form, path);
+  if (is_nsl_kdd_) require_commas(form, path);

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/data/csv/delimiter_hint.h"
+#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/texts/json_records.h"
 #include "tools/lockstep/train/training_task.h"
@@ -27,21 +28,21 @@ bool has_column(const ColumnNames& columns, const std::string& name) {
 }
 
 ColumnNames columns_of_texts(const std::string& path, const TableForm& form) {
-  std::filesystem::path name = path;
-  if (name.extension() == ".gz") name = name.stem();
-  if (!form.has_header && name.extension() != ".csv" && name.extension() != ".tsv") {
-    throw UsageError("--no-header, and " + path + " is not a table of fields", "command line",
-                     "leave the flag out, or name a file that ends in .csv or .tsv");
-  }
-  if (name.extension() == ".txt") return {"text"};
-  if (name.extension() == ".json") return columns_of_json(path);
-  if (name.extension() != ".parquet") return columns_of_file(path, form);
+  const std::string ending = format_ending(path);
+  if (ending == ".txt") return {"text"};
+  if (ending == ".json") return columns_of_json(path);
+  if (ending != ".parquet") return columns_of_file(path, form);
   ColumnNames columns;
   for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);
   return columns;
 }
 
 void set_form(const TableForm& form, const std::string& path, TextFileOptions& options) {
+  const std::string ending = format_ending(path);
+  if (!form.given.empty() && ending != ".csv" && ending != ".tsv") {
+    throw UsageError(form.given + ", and " + path + " is not a table of fields", "command line",
+                     "leave the flag out, or name a file that ends in .csv or .tsv");
+  }
   options.dialect = form.dialect;
   if (!form.has_header) options.column_names = columns_of_texts(path, form);
 }
@@ -70,13 +71,12 @@ ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& giv
       return names;
     }
   }
-  throw UsageError(fmt::format("which column holds the text? There are {}", shown_columns(columns)), path,
-                   columns.size() == 1 && columns[0].find_first_of(";|\t") != std::string::npos
-                       ? "if the fields are parted by another character than a comma, give it: --delimiter"
-                   : form.has_header
-                       ? "give --text-column, or two of a pair; if the file has no header, --no-header and the "
-                         "columns' numbers: --text-column 2"
-                       : "the columns have numbers: give --text-column 2, or two of a pair");
+  throw UsageError(
+      fmt::format("which column holds the text? There are {}", shown_columns(columns)), path,
+      delimiter_hint(columns) +
+          (form.has_header ? "give --text-column, or two of a pair; if the file has no header, --no-header and the "
+                             "columns' numbers: --text-column 2"
+                           : "the columns have numbers: give --text-column 2, or two of a pair"));
 }
 
 }  // namespace lockstep

@@ -18,9 +18,10 @@ std::string shown_columns(const ColumnNames& columns);
 bool has_column(const ColumnNames& columns, const std::string& name);
 
 /// The columns of a file that open_text_file reads; 1, 2, … of a table without a header.
-/// @throws Error  if it cannot be read; UsageError  if `form` has no header, and the file is not a table
+/// @throws Error  if it cannot be read
 ColumnNames columns_of_texts(const std::string& path, const TableForm& form);
-/// Lets `options` read the table `path` in its form.
+/// Lets `options` read the table `path` in its form. @throws UsageError  if a form is given, and the file is not a
+/// table
 void set_form(const TableForm& form, const std::string& path, TextFileOptions& options);
 
 /// The names under which files have a text, or a pair of texts.

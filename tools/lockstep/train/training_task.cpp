@@ -13,6 +13,7 @@
 #include "lockstep/base/text/download_hint.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/texts/json_records.h"
@@ -31,10 +32,6 @@ constexpr const char* kImageClassification = "image-classification";
 constexpr const char* kTabularClassification = "tabular-classification";
 
 constexpr std::size_t kMostNames = 100;
-
-bool name_ends_with(const std::string& path, const std::string& end) {
-  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
-}
 
 }  // namespace
 
@@ -225,18 +222,14 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
 
 std::vector<std::string> columns_of_file(const std::string& path, const TableForm& form) {
   const FileBytes file = FileBytes::open_text(path);
-  std::string name = path;
-  if (name_ends_with(name, ".gz")) name.resize(name.size() - 3);
   std::vector<std::string> columns;
-  if (name_ends_with(name, ".jsonl") || name_ends_with(name, ".ndjson")) {
+  if (const std::string ending = format_ending(path); ending == ".jsonl" || ending == ".ndjson") {
     const std::string_view line = file.view().substr(0, file.view().find('\n'));
     const auto object = parsed_record(line, path + ":1");
     for (const auto& [key, value] : object.items()) columns.push_back(key);
     return columns;
   }
-  CsvDialect dialect = form.dialect;
-  if (name_ends_with(name, ".tsv")) dialect.delimiter = '\t';
-  CsvTokenizer records(file.view(), path, dialect);
+  CsvTokenizer records(file.view(), path, form.dialect);
   std::vector<CsvField> fields;
   if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
   std::string storage;

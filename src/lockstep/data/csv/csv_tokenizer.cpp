@@ -29,10 +29,10 @@ std::string_view CsvField::value(std::string& storage) const {
 CsvTokenizer::CsvTokenizer(std::string_view text, std::string path, CsvDialect dialect)
     : text_(text),
       path_(std::move(path)),
-      dialect_(dialect),
-      scan_(text, {dialect.delimiter, dialect.quote, dialect.quote != '\0'}) {
-  if (dialect.delimiter == dialect.quote || is_line_end(dialect.delimiter) || is_line_end(dialect.quote)) {
-    throw Error(fmt::format("no CSV can have delimiter {:?} and quote {:?}", dialect.delimiter, dialect.quote), path_,
+      dialect_(dialect_of_file(path_, dialect)),
+      scan_(text, {dialect_.delimiter, dialect_.quote, dialect_.quote != '\0'}) {
+  if (dialect_.delimiter == dialect_.quote || is_line_end(dialect_.delimiter) || is_line_end(dialect_.quote)) {
+    throw Error(fmt::format("no CSV can have delimiter {:?} and quote {:?}", dialect_.delimiter, dialect_.quote), path_,
                 "give two different characters that are not line ends");
   }
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) position_ = kByteOrderMark.size();

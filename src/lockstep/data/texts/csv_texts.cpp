@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/csv/delimiter_hint.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/label_columns.h"
 #include "lockstep/data/texts/row_notices.h"
@@ -64,18 +65,23 @@ class CsvTexts : public IndexedTexts {
       where = tokenizer.where(fields.front());
     }
     num_columns_ = names.size();
-    for (const std::string& name : options.texts) text_columns_.push_back(column(name, names, where));
-    if (!options.label.empty()) label_column_ = column(options.label, names, where);
-    for (const std::string& name : options.label_columns) label_columns_.push_back(column(name, names, where));
+    const auto at = [&](const std::string& name) { return column(name, names, where, options.column_names.empty()); };
+    for (const std::string& name : options.texts) text_columns_.push_back(at(name));
+    if (!options.label.empty()) label_column_ = at(options.label);
+    for (const std::string& name : options.label_columns) label_columns_.push_back(at(name));
   }
 
-  static std::size_t column(const std::string& name, const std::vector<std::string>& names, const std::string& where) {
+  static std::size_t column(const std::string& name, const std::vector<std::string>& names, const std::string& where,
+                            bool has_header) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
       throw Error(
           no_such_column(name, names), where,
-          "name one of them; check the delimiter, and whether the file has a header (without one: --no-header, and the "
-          "columns' numbers, from 1)");
+          delimiter_hint(names) +
+              (has_header ? "name one of them; check the delimiter, and whether the file has a header (without one: "
+                            "--no-header, and the columns' numbers, from 1)"
+                          : "name one of them, such as --text-column 1 --label-column 2; if the first record has the "
+                            "names of the columns, leave --no-header out"));
     }
     if (std::find(found + 1, names.end(), name) != names.end()) {
       throw Error(fmt::format("the column \"{}\" comes twice", name), where, "rename one of the two");
@@ -105,6 +111,12 @@ class CsvTexts : public IndexedTexts {
       }
       if (!label_columns_.empty()) checks.label_set(sets.take(), where(label_columns_[0]));
       checks.end_row(tokenizer.record_offset());
+// With the delimiter of a format, if none is given.
+TextFileOptions delimited(TextFileOptions options, char usual) {
+  if (options.dialect.delimiter == '\0') options.dialect.delimiter = usual;
+  return options;
+}
+
     }
     joined.warn();
   }
@@ -134,13 +146,11 @@ class CsvTexts : public IndexedTexts {
 }  // namespace
 
 std::shared_ptr<const TextDataset> read_csv_texts(const std::string& path, const TextFileOptions& options) {
-  return std::make_shared<CsvTexts>(path, options);
+  return std::make_shared<CsvTexts>(path, delimited(options, ','));
 }
 
 std::shared_ptr<const TextDataset> read_tsv_texts(const std::string& path, const TextFileOptions& options) {
-  TextFileOptions with_tabs = options;
-  with_tabs.dialect.delimiter = '\t';
-  return read_csv_texts(path, with_tabs);
+  return std::make_shared<CsvTexts>(path, delimited(options, '\t'));
 }
 
 }  // namespace lockstep

@@ -4,14 +4,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/files/text_encoding.h"
 
 namespace lockstep {
 
 std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const TextFileOptions& options) {
-  std::filesystem::path name = path;
-  if (name.extension() == ".gz") name = name.stem();
-  const std::string ending = name.extension().string();
+  const std::string ending = format_ending(path);
   if (ending == ".csv") return read_csv_texts(path, options);
   if (ending == ".tsv") return read_tsv_texts(path, options);
   if (ending == ".jsonl" || ending == ".ndjson") return read_json_lines_texts(path, options);
