@@ -65,7 +65,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   template <typename Where>
   void parse(std::string_view line, const Where& where) {
     std::fill(values_.begin(), values_.end(), JsonValue{});
-    others_.clear();
+    names_.clear();
     depth_ = 0;
     key_ = keys_.size();
     list_ = nullptr;
@@ -79,8 +79,8 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const JsonValue& value(std::size_t key) const { return values_[key]; }
-  /// The keys of the object that were not requested; known if a requested one is missing.
-  const std::vector<std::string>& others() const { return others_; }
+  /// All keys of the object; known if a requested one is missing.
+  const std::vector<std::string>& names() const { return names_; }
 
   bool null() override { return take(JsonValue::Kind::Null, depth_ == 2 ? "null" : ""); }
   bool boolean(bool value) override { return take(JsonValue::Kind::Boolean, value ? "true" : "false"); }
@@ -96,7 +96,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   bool key(std::string& name) override {
     if (depth_ != 1) return true;
     key_ = static_cast<std::size_t>(std::find(keys_.begin(), keys_.end(), name) - keys_.begin());
-    if (key_ == keys_.size()) others_.push_back(std::move(name));
+    names_.push_back(std::move(name));
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
@@ -138,7 +138,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   std::vector<JsonValue> values_;
   std::vector<std::string> texts_;  // of the values that the full parser found
   nlohmann::json list_;             // the requested value that is being read, if it is a list
-  std::vector<std::string> others_;
+  std::vector<std::string> names_;
   std::size_t key_ = 0;
   int depth_ = 0;
   bool is_object_ = false;
@@ -236,8 +236,22 @@ class JsonTexts : public IndexedTexts {
   void refuse_missing(const std::string& name, const JsonValue& value, const JsonObjectPicker& picker,
                       std::int64_t line_number) const {
     if (value.kind != JsonValue::Kind::Missing) return;
-    throw Error(no_such_column(name, picker.others()), fmt::format("{}:{}", path(), line_number),
-                "name one of them, or mend the line");
+    const std::string where = fmt::format("{}:{}", path(), line_number);
+    const std::vector<std::string> first = names_of_first_object();
+    if (std::find(first.begin(), first.end(), name) == first.end()) {
+      throw Error(no_such_column(name, picker.names()), where, "name one of them, or mend the line");
+    }
+    throw Error(no_such_field(name, picker.names(), first), where,
+                "give each object this field, or take out the lines that lack it");
+  }
+
+  std::vector<std::string> names_of_first_object() const {
+    JsonRecords records(view(), layout_, path());
+    records.next();
+    std::vector<std::string> names;
+    const auto object = parsed_record(text::replace_invalid_utf8(records.record()), records.where(1));
+    for (const auto& item : object.items()) names.push_back(item.key());
+    return names;
   }
 
   std::vector<std::string> do_texts(std::uint64_t offset) const override {

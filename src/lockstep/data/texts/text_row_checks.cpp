@@ -85,9 +85,18 @@ void check_labels(const TextFileOptions& options, const std::string& path) {
 }  // namespace
 
 std::string no_such_column(const std::string& name, const std::vector<std::string>& columns) {
+  if (columns.empty()) return fmt::format("there is no column \"{}\", and no other column", name);
   const std::string suggestion = did_you_mean(name, columns);
   return fmt::format("there is no column \"{}\"{} The columns are: {}", name, suggestion.empty() ? "." : suggestion,
                      some_names(columns));
+}
+
+std::string no_such_field(const std::string& name, const std::vector<std::string>& own,
+                          const std::vector<std::string>& first) {
+  const std::string suggestion = did_you_mean(name, own);
+  return fmt::format("the object has no \"{}\"{} It has: {}. The first object has: {}", name,
+                     suggestion.empty() ? "." : suggestion, own.empty() ? "nothing" : some_names(own),
+                     some_names(first));
 }
 
 TextRowChecks::TextRowChecks(const TextFileOptions& options, std::string path)

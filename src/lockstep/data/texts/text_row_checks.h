@@ -88,5 +88,8 @@ class TextRowChecks {
 
 /// `name` and the existing columns, for an error about a missing column; suggests the column that was probably meant.
 std::string no_such_column(const std::string& name, const std::vector<std::string>& columns);
+/// The same for an object without a field that the file's `first` object has. @param own  what the object has
+std::string no_such_field(const std::string& name, const std::vector<std::string>& own,
+                          const std::vector<std::string>& first);
 
 }  // namespace lockstep
