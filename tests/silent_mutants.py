@@ -33,6 +33,10 @@ OF_ROWS = [
      "if (given.delimiter == '\\0') given.delimiter", "given.delimiter", test("data_test", "CsvDialect.*")),
     ("a file has tabs if .tsv stands anywhere in its path", SRC + "data/csv/csv_dialect.cpp",
      'format_ending(path) == ".tsv"', 'path.find(".tsv") != std::string::npos', test("data_test", "CsvDialect.*")),
+    ("rows that a lone quote joins are not counted among commas", SRC + "data/csv/joined_lines.cpp",
+     "delimiter_ == '\\t' || are_records(", "delimiter_ == '\\t' && are_records(", test("data_test", "JoinedRows.*")),
+    ("every text of several lines counts as joined rows", SRC + "data/csv/joined_lines.cpp",
+     "delimiter_ == '\\t' || are_records(", "delimiter_ != '\\0' || are_records(", test("data_test", "JoinedRows.*")),
 ]
 
 OF_MODELS = [

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/log.h"
+#include "lockstep/data/csv_reader.h"
 #include "lockstep/data/text_file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -49,6 +50,54 @@ TEST_F(JoinedRows, OfATableWithTabsAreSaidWithTheirLine) {
   text_.dialect.quote = '"';
   EXPECT_EQ(read("reviews.csv", "text,label\n\"one\ntwo\",a\n", text_), (Rows{"one\ntwo"}));
   EXPECT_EQ(said_, "");
+}
+
+TEST_F(JoinedRows, OfALoneQuoteAmongCommasAreSaidToo) {
+  text_.label = "label";
+  const std::string table = "text,label\n\"open it,pos\nmiddle,neg\nclose\",pos\nz,neg\nq,pos\n";
+  EXPECT_EQ(read("rows.csv", table, text_), (Rows{"open it,pos\nmiddle,neg\nclose", "z", "q"}));
+  EXPECT_NE(said_.find("1 quoted field joins 3 lines, each of which has the fields of a row, the first at " +
+                       folder_ / "rows.csv:2:1"),
+            std::string::npos)
+      << said_;
+  EXPECT_NE(said_.find("--quoting none"), std::string::npos) << said_;
+  const auto is_said = [&](const std::string& rows, const char* delimiter = ",") {
+    text_.dialect.delimiter = delimiter[0];
+    read("rows.csv", rows, text_);
+    return said_.find("quoted field") != std::string::npos;
+  };
+  EXPECT_TRUE(is_said("label,text\npos,\"a\nneg,b\"\nneg,c\n"));
+  EXPECT_TRUE(is_said("id,text,label\n1,\"a,pos\r\n2,b\",pos\r\n3,c,neg\n"));
+  EXPECT_TRUE(is_said("text;label\n\"a;1\rb\";0\nc;1\n", ";"));
+  EXPECT_TRUE(is_said("text,label\n\"a,0.5\nb\",2.25\nc,1\n"));
+  // Texts of several lines, some of them with commas.
+  EXPECT_FALSE(is_said("text,label\n\"one\ntwo\",pos\n\"Dear Sir, hello\nbye\",neg\nc,neg\n"));
+  EXPECT_FALSE(is_said("text,label\n\"yes,no\nboth\",pos\nc,neg\n"));
+  EXPECT_FALSE(is_said("id,text,label\n1,\"f(a,b)\ng(a,b)\",pos\n2,c,neg\n"));
+  EXPECT_FALSE(is_said("text,label\n\"a,1\nb\",pos\nc,neg\n"));
+  text_.label.clear();
+  EXPECT_FALSE(is_said("text\n\"one\ntwo\"\n"));
+  text_.texts = {"text", "other"};
+  EXPECT_FALSE(is_said("text,other\n\"Well, yes\nno\",x\n"));
+}
+
+TEST_F(JoinedRows, OfATableOfNumbersAreSaid) {
+  const auto says = [&](const std::string& name, const std::string& rows) {
+    write_file_atomically(folder_ / name, rows);
+    CsvSchema schema;
+    schema.columns = {number_column("x", CsvColumn::Scaling::None), category_column("c"), label_column("y")};
+    std::ostringstream log;
+    const LogRedirection to(log);
+    read_csv(folder_ / name, schema);
+    return log.str();
+  };
+  const std::string lone = says("t.csv", "x,c,y\n1,\"red,a\n2,blue\",b\n3,red,a\n");
+  EXPECT_NE(lone.find("joins 2 lines, each of which has the fields of a row, the first at " + folder_ / "t.csv:2:3"),
+            std::string::npos)
+      << lone;
+  EXPECT_EQ(says("t.csv", "x,c,y\n1,\"red\nblue\",b\n3,\"red,\nblue\",a\n"), "");
+  EXPECT_NE(says("t.tsv", "x\tc\ty\n1\t\"red\nblue\"\tb\n3\tred\ta\n").find("1 quoted field joins 2 lines"),
+            std::string::npos);
 }
 
 TEST_F(JoinedRows, ThatAreLeftOutAreCountedAtTheUsualLevel) {

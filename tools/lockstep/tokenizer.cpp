@@ -12,6 +12,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/csv/joined_lines.h"
 #include "lockstep/data/text/encoders/wordpiece_trainer.h"
 #include "tools/lockstep/flags/table_flags.h"
 #include "lockstep/data/files/format_ending.h"
@@ -94,6 +95,7 @@ class TokenizerCommand : public Subcommand {
       throw Error("there is no column '" + column_ + "'", path + ":1",
                   fmt::format("choose one of: {}{}", fmt::join(names, ", "),
                               form.has_header ? "; without a header: --no-header, and its number" : ""));
+    JoinedLines joined(path, records.delimiter(), {at});
     }
     if (!form.has_header) records.seek(records.record_offset(), 1);
     std::int64_t rows = 0;
@@ -103,7 +105,9 @@ class TokenizerCommand : public Subcommand {
             fmt::format("the record has {} fields, but the {} {}", fields.size(), form.has_header ? "header" : "first",
                         columns),
             records.where(fields.front()),
+      joined.look_at(fields, records);
             "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
+    joined.warn();
       }
       trainer.add(fields[at].value(storage));
     }

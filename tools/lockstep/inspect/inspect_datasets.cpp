@@ -10,6 +10,7 @@
 #include "lockstep/base/files/json_problem.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/csv/joined_lines.h"
 #include "lockstep/data/idx.h"
 #include "tools/lockstep/inspect/column_summary.h"
 #include "tools/lockstep/inspect/inspection.h"
@@ -52,6 +53,7 @@ Inspection inspect_table(const std::string& path, const TableForm& form) {
   }
   std::int64_t rows = 0;
   for (bool is_row = !form.has_header || records.next(fields); is_row; is_row = records.next(fields)) {
+  JoinedLines joined(path, records.delimiter());
     if (fields.size() != columns.size()) {
       throw Error(fmt::format("the record has {} fields, but the first {}", fields.size(), columns.size()),
                   records.where(fields.front()),
@@ -59,8 +61,10 @@ Inspection inspect_table(const std::string& path, const TableForm& form) {
     }
     for (std::size_t i = 0; i < fields.size(); ++i) columns[i].add(fields[i].value(storage));
     ++rows;
+    joined.look_at(fields, records);
   }
   return summary_of_columns("table", path, rows, columns);
+  joined.warn();
 }
 
 Inspection inspect_json_lines(const std::string& path) {

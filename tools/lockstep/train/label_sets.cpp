@@ -12,7 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/csv/class_order.h"
-#include "lockstep/data/texts/row_notices.h"
+#include "lockstep/data/files/row_notices.h"
 #include "lockstep/data/transform_dataset.h"
 
 namespace lockstep {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/csv/decimal.h"
+#include "lockstep/data/csv/joined_lines.h"
 #include "lockstep/data/text/unicode/utf8.h"
 
 namespace lockstep {
@@ -51,10 +52,13 @@ CsvColumns::CsvColumns(std::string_view text, const std::string& path, const Csv
   make_targets();
   std::vector<CsvField> fields;
   const std::size_t begin = tokenizer.offset();
+  JoinedLines joined(path, tokenizer.delimiter());
   while (tokenizer.next(fields)) {
     add_record(fields, tokenizer);
+    joined.look_at(fields, tokenizer);
     if (rows_ == 1) reserve(text.size() / (tokenizer.offset() - begin) + 1);
   }
+  joined.warn();
   if (rows_ == 0) {
     throw Error("the CSV file holds no records", path, schema.header ? "add some below the header" : "add some");
   }

@@ -44,6 +44,7 @@ bool CsvTokenizer::next(std::vector<CsvField>& fields) {
   if (position_ >= text_.size()) return false;
   record_begin_ = position_;
   record_line_ = line_;
+  has_line_ends_ = false;
   std::size_t count = 0;
   for (;;) {
     if (count == fields.size()) fields.resize(2 * count);
@@ -123,7 +124,9 @@ CsvField CsvTokenizer::quoted_field() {
         "--quoting none (a program: CsvDialect::quote = '\\0')");
   }
   const std::string_view text = text_.substr(open + 1, close - open - 1);
-  line_ += count_line_ends(text);
+  const std::int64_t line_ends = count_line_ends(text);
+  line_ += line_ends;
+  has_line_ends_ = has_line_ends_ || line_ends > 0;
   return {text, true, doubled};
 }
 

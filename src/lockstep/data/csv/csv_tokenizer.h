@@ -41,6 +41,9 @@ class CsvTokenizer {
   std::int64_t line() const { return line_; }
   /// The byte at which the last record begins.
   std::size_t record_offset() const { return record_begin_; }
+  /// Whether the last record has a line end in a quoted field.
+  bool has_line_ends() const { return has_line_ends_; }
+  char delimiter() const { return dialect_.delimiter; }
   /// Continues at a place that `offset` and `line` returned.
   void seek(std::size_t offset, std::int64_t line);
 
@@ -64,6 +67,7 @@ class CsvTokenizer {
   std::int64_t line_ = 1;
   std::size_t record_begin_ = 0;  // start of the last record
   std::int64_t record_line_ = 1;
+  bool has_line_ends_ = false;
 };
 
 }  // namespace lockstep

@@ -5,42 +5,14 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/csv/decimal.h"
 #include "lockstep/data/csv/delimiter_hint.h"
+#include "lockstep/data/csv/joined_lines.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/label_columns.h"
-#include "lockstep/data/texts/row_notices.h"
 
 namespace lockstep {
 namespace {
-
-// Rows of a file with tabs whose quoted fields have several lines: there a quote is often a plain character, and such a
-// row is several.
-class JoinedLines {
- public:
-  explicit JoinedLines(std::string path) : path_(std::move(path)) {}
-
-  void look_at(const std::vector<CsvField>& fields, const CsvTokenizer& tokenizer) {
-    for (const CsvField& field : fields) {
-      if (!field.quoted || field.text.find('\n') == std::string_view::npos) continue;
-      lines_ += std::count(field.text.begin(), field.text.end(), '\n') + 1;
-      if (++rows_ == 1) first_ = tokenizer.where(field);
-    }
-  }
-
-  void warn() const {
-    if (rows_ == 0) return;
-    warn_of_rows(
-        "{}: {} quoted field{} join{} {} lines, the first at {}; if quotes are plain characters in the file, as in "
-        "GLUE's, these are rows of their own: --quoting none (a program: CsvDialect::quote = '\\0')",
-        path_, rows_, rows_ == 1 ? "" : "s", rows_ == 1 ? "s" : "", lines_, first_);
-  }
-
- private:
-  std::string path_;
-  std::int64_t rows_ = 0;
-  std::int64_t lines_ = 0;
-  std::string first_;
-};
 
 class CsvTexts : public IndexedTexts {
  public:
@@ -93,14 +65,15 @@ class CsvTexts : public IndexedTexts {
     std::vector<CsvField> fields;
     std::string scratch;
     LabelColumns sets(options.label_columns);
-    JoinedLines joined(path());
+    JoinedLines joined(path(), dialect_.delimiter, text_columns_);
+    const std::int64_t label = options.label.empty() ? -1 : static_cast<std::int64_t>(label_column_);
     while (tokenizer.next(fields)) {
       if (fields.size() != num_columns_) {
         throw Error(fmt::format("{} fields expected, {} found", num_columns_, fields.size()),
                     tokenizer.where(fields[std::min(fields.size(), num_columns_) - 1]),
                     "mend the line, or check the delimiter, the quote and the columns");
       }
-      if (dialect_.delimiter == '\t') joined.look_at(fields, tokenizer);
+      joined.look_at(fields, tokenizer, label);
       const auto where = [&](std::size_t column) { return [&, column] { return tokenizer.where(fields[column]); }; };
       for (std::size_t i = 0; i < text_columns_.size(); ++i) {
         checks.text(i, fields[text_columns_[i]].value(scratch), where(text_columns_[i]));
@@ -111,14 +84,11 @@ class CsvTexts : public IndexedTexts {
       }
       if (!label_columns_.empty()) checks.label_set(sets.take(), where(label_columns_[0]));
       checks.end_row(tokenizer.record_offset());
-// With the delimiter of a format, if none is given.
-TextFileOptions delimited(TextFileOptions options, char usual) {
-  if (options.dialect.delimiter == '\0') options.dialect.delimiter = usual;
-  return options;
-}
-
     }
-    joined.warn();
+    // A fraction is a number to predict, and need not come twice.
+    joined.warn([&](std::string_view text) {
+      return checks.knows_label(text) || (text.find('.') != std::string_view::npos && parse_decimal(text).has_value());
+    });
   }
 
   std::vector<std::string> do_texts(std::uint64_t offset) const override {
@@ -142,6 +112,12 @@ TextFileOptions delimited(TextFileOptions options, char usual) {
   std::size_t label_column_ = 0;
   std::vector<std::size_t> label_columns_;
 };
+
+// With the delimiter of a format, if none is given.
+TextFileOptions delimited(TextFileOptions options, char usual) {
+  if (options.dialect.delimiter == '\0') options.dialect.delimiter = usual;
+  return options;
+}
 
 }  // namespace
 

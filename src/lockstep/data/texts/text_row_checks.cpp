@@ -10,8 +10,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/data/csv/class_order.h"
+#include "lockstep/data/files/row_notices.h"
 #include "lockstep/data/text/unicode/utf8.h"
-#include "lockstep/data/texts/row_notices.h"
 
 namespace lockstep {
 namespace {

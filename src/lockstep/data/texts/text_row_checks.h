@@ -47,6 +47,9 @@ class TextRowChecks {
   void no_label(const Where& where);
   /// Handles invalid UTF-8 that belongs to no field. @throws Error  as `text`
   void invalid_bytes(const std::string& what, const Where& where);
+  /// Whether some row so far had this label, or it is one of the listed ones.
+  bool knows_label(std::string_view value) const { return labels_.count(std::string(value)) != 0; }
+
   /// Ends the row, which begins at `offset`. Returns whether it is kept.
   bool end_row(std::uint64_t offset);
 
