@@ -88,7 +88,22 @@ void require_something_to_learn(const CsvSchema& schema, const std::vector<CellC
                    "give a table with columns to learn from");
 }
 
-// A table: columns of numbers are scaled, others are one-hot, and columns without a value are left out.
+// pandas calls a column of a file "Unnamed: 0" if it has no name there.
+bool has_name(const std::string& column) {
+  return column.find_first_not_of(" \t") != std::string::npos && column.rfind("Unnamed: ", 0) != 0;
+}
+
+// A column without a name is the index of the rows, which pandas' to_csv and R's write.csv write first. As a feature it
+// would tell the order of the rows, which is often that of the labels.
+std::string reason_to_leave_out(const std::string& column, const CellCount& cells) {
+  if (!has_name(column)) {
+    return "it has no name, as the numbers of rows that pandas' to_csv writes (index=False leaves them out); if it is "
+           "a feature, give it a name";
+  }
+  return cells.is_blank() ? "no cell has a value" : "";
+}
+
+// A table: columns of numbers are scaled, others are one-hot, and columns without a value or a name are left out.
 CsvSchema schema_of_table(const std::string& train_file, const std::string& label, const TableForm& form,
                           std::vector<std::string>& warnings) {
   const std::vector<std::string> names = columns_of_file(train_file, form);
@@ -113,9 +128,10 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   const std::vector<CellCount> counts = count_cells(records, names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const CellCount& cells = counts[i];
+    const std::string why_not = reason_to_leave_out(names[i], cells);
     CsvColumn column = names[i] == label    ? label_column(label)
+                       : !why_not.empty()   ? ignored_column(names[i])
                        : cells.is_numeric() ? number_column(names[i], CsvColumn::Scaling::Standard)
-                       : cells.is_blank()   ? ignored_column(names[i])
                                             : category_column(names[i]);
     if (column.kind == CsvColumn::Kind::Category) column.unknown_allowed = true;
     if (column.kind == CsvColumn::Kind::Category && cells.is_doubtful()) {
@@ -125,12 +141,20 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
           names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s", cells.first_other));
     }
     if (column.kind == CsvColumn::Kind::Ignored) {
-      warnings.push_back(fmt::format("the column \"{}\" of {} is left out: no cell has a value", names[i], train_file));
+      warnings.push_back(
+          fmt::format("the column \"{}\", number {} of {}, is left out: {}", names[i], i + 1, train_file, why_not));
     }
     schema.columns.push_back(std::move(column));
   }
   require_something_to_learn(schema, counts, train_file, label);
   return schema;
+}
+
+bool may_have_commas(const TableForm& form) { return form.dialect.delimiter == '\0' || form.dialect.delimiter == ','; }
+
+void require_commas(const TableForm& form, const std::string& path) {
+  if (may_have_commas(form)) return;
+  throw UsageError("--delimiter, and the model is of NSL-KDD, whose files have commas", path, "leave the flag out");
 }
 
 // NSL-KDD has no header: 41 features, the attack, and optionally a difficulty.
@@ -150,13 +174,6 @@ TableEncoding TableEncoding::learn(const std::string& train_file, const std::str
   const bool is_nsl_kdd = looks_like_nsl_kdd(train_file, form, given_label);
   const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
   CsvData data =
-bool may_have_commas(const TableForm& form) { return form.dialect.delimiter == '\0' || form.dialect.delimiter == ','; }
-
-void require_commas(const TableForm& form, const std::string& path) {
-  if (may_have_commas(form)) return;
-  throw UsageError("--delimiter, and the model is of NSL-KDD, whose files have commas", path, "leave the flag out");
-}
-
       is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, form, warnings));
   rows = std::move(data.dataset);
   return {std::move(data.encoding), label, is_nsl_kdd};
@@ -216,15 +233,15 @@ CsvSchema TableEncoding::schema_of(const std::string& path, const TableForm& for
 
 std::shared_ptr<TensorDataset> TableEncoding::read(const std::string& path, const TableForm& form,
                                                    const std::string& given_label) const {
+  if (is_nsl_kdd_) require_commas(form, path);
   if (is_nsl_kdd_) return read_nsl_kdd(path, encoding_);
   return read_csv(path, schema_of(path, form, given_label.empty() ? label_ : given_label), encoding_);
 }
 
 at::Tensor TableEncoding::read_features(const std::string& path, const TableForm& form) const {
+  if (is_nsl_kdd_) require_commas(form, path);
   const auto rows = is_nsl_kdd_ ? read_nsl_kdd(path, encoding_) : read_csv(path, schema_of(path, form, ""), encoding_);
   return rows->fields().at("features");
 }
 
 }  // namespace lockstep
-  if (is_nsl_kdd_) require_commas(form, path);
-  if (is_nsl_kdd_) require_commas(form, path);
