@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
@@ -12,6 +13,8 @@
 
 namespace lockstep {
 namespace {
+
+using namespace std::string_view_literals;
 
 class PredictBadInput : public ::testing::Test {
  protected:
@@ -154,6 +157,25 @@ TEST_F(PredictBadInput, BlankLinesArePassedOverAndCountedAndAMarkIsNoText) {
   EXPECT_EQ(std::count(end.out.begin(), end.out.end(), '\n'), 2) << end.out;
   EXPECT_TRUE(says(end.out, "\tgood\n")) << end.out;
   EXPECT_TRUE(says(end.err, "passed over 2 blank lines, which have no answer: 2, 3")) << end.err;
+}
+
+// With LF, CRLF or CR, and in a file also as gzip.
+TEST_F(PredictBadInput, LinesEndAsTheyDoInATraining) {
+  const CommandWords model{"predict", "--model", *folder_ / "model"};
+  const std::string three = run_command(model, "one\ntwo\nthree\n").out;
+  EXPECT_EQ(std::count(three.begin(), three.end(), '\n'), 3) << three;
+  // gzip -n of "one\rtwo\rthree"
+  constexpr std::string_view kGzip =
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\xcb\xcf\x4b\xe5\x2d\x29"
+      "\xcf\xe7\x2d\xc9\x28\x4a\x4d\x05\x00\x5f\x4d\xb4\x79\x0d\x00\x00\x00"sv;
+  for (const char* text : {"one\rtwo\rthree", "one\rtwo\rthree\r", "one\r\ntwo\rthree\n"}) {
+    EXPECT_EQ(run_command(model, text).out, three) << text;
+    EXPECT_EQ(predict(text).out, three) << text;
+  }
+  const std::string file = write_lines(*folder_ / "lines.txt.gz", std::string(kGzip));
+  EXPECT_EQ(run_well(joined_words(model, {"--file", file})), three);
+  const ProgramEnd blank = predict("one\r\rthree");
+  EXPECT_TRUE(says(blank.err, "passed over 1 blank line, which have no answer: 2")) << blank.err;
 }
 
 }  // namespace

@@ -65,6 +65,12 @@ TEST_F(TokenizeCommand, NamesTheLineThatIsWrong) {
   EXPECT_TRUE(says(missing.err, "--tokenizer")) << missing.err;
 }
 
+TEST_F(TokenizeCommand, LinesMayEndWithCr) {
+  const std::string plain = tokenize(folder_, "the\nboat\n", {}).out;
+  EXPECT_EQ(tokenize(folder_, "the\rboat", {}).out, plain);
+  EXPECT_EQ(tokenize(folder_, "the\r\nboat\r\n", {}).out, plain);
+}
+
 TEST(TokenizerTrain, LearnsFromTextAndFromAColumn) {
   const TemporaryFolder folder;
   write(folder / "corpus.txt", "The boat, the boats.\nThe boat!\n");
@@ -73,6 +79,11 @@ TEST(TokenizerTrain, LearnsFromTextAndFromAColumn) {
       run_command({"tokenizer", "train", "--output", folder / "a", "--vocab-size", "40", folder / "corpus.txt"});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_TRUE(says(text.out, "from 2 texts with 6 different words")) << text.out;
+  write(folder / "returns.txt", "The boat, the boats.\rThe boat!\r");
+  EXPECT_TRUE(
+      says(run_well({"tokenizer", "train", "--output", folder / "r", "--vocab-size", "40", folder / "returns.txt"}),
+           "from 2 texts with 6 different words"));
+  EXPECT_TRUE(says(run_well({"inspect", "--json", folder / "returns.txt"}), "\"rows\": 2"));
   const auto column = run_command({"tokenizer", "train", "--output", folder / "b", "--vocab-size", "40", "--column",
                                    "review", folder / "reviews.csv"});
   EXPECT_EQ(column.code, 0) << column.err;

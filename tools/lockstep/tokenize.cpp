@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/text_line.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
 #include "tools/lockstep/subcommand.h"
@@ -42,8 +43,9 @@ class Tokenize : public Subcommand {
       if (!options.truncation) options.truncation.emplace();
       options.truncation->max_length = max_length_;
     }
+    LineReader lines(streams.in);
     std::string line;
-    for (std::int64_t number = 1; std::getline(streams.in, line); ++number)
+    for (std::int64_t number = 1; lines.next(line); ++number)
       print(tokenizer, encode(tokenizer, options, line, number), streams.out);
     return 0;
   }

@@ -10,12 +10,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/text/text_line.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
-#include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/csv/joined_lines.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/text/encoders/wordpiece_trainer.h"
 #include "tools/lockstep/flags/table_flags.h"
-#include "lockstep/data/files/format_ending.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -71,11 +72,7 @@ class TokenizerCommand : public Subcommand {
                        "leave the flag out, or name a file that ends in .csv or .tsv");
     }
     std::int64_t lines = 0;
-    for (std::string_view rest = file.view(); !rest.empty(); ++lines) {
-      const std::size_t end = rest.find('\n');
-      trainer.add(rest.substr(0, end));
-      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    }
+    for (std::string_view rest = file.view(); !rest.empty(); ++lines) trainer.add(take_line(rest));
     return lines;
   }
 
@@ -95,22 +92,22 @@ class TokenizerCommand : public Subcommand {
       throw Error("there is no column '" + column_ + "'", path + ":1",
                   fmt::format("choose one of: {}{}", fmt::join(names, ", "),
                               form.has_header ? "; without a header: --no-header, and its number" : ""));
-    JoinedLines joined(path, records.delimiter(), {at});
     }
     if (!form.has_header) records.seek(records.record_offset(), 1);
     std::int64_t rows = 0;
+    JoinedLines joined(path, records.delimiter(), {at});
     for (; records.next(fields); ++rows) {
       if (fields.size() != columns) {
         throw Error(
             fmt::format("the record has {} fields, but the {} {}", fields.size(), form.has_header ? "header" : "first",
                         columns),
             records.where(fields.front()),
-      joined.look_at(fields, records);
             "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
-    joined.warn();
       }
       trainer.add(fields[at].value(storage));
+      joined.look_at(fields, records);
     }
+    joined.warn();
     return rows;
   }
 

@@ -8,9 +8,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_problem.h"
+#include "lockstep/base/text/text_line.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
-#include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/csv/joined_lines.h"
+#include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/idx.h"
 #include "tools/lockstep/inspect/column_summary.h"
 #include "tools/lockstep/inspect/inspection.h"
@@ -52,19 +53,19 @@ Inspection inspect_table(const std::string& path, const TableForm& form) {
     columns.emplace_back(form.has_header ? std::string(fields[i].value(storage)) : fmt::format("column {}", i + 1));
   }
   std::int64_t rows = 0;
-  for (bool is_row = !form.has_header || records.next(fields); is_row; is_row = records.next(fields)) {
   JoinedLines joined(path, records.delimiter());
+  for (bool is_row = !form.has_header || records.next(fields); is_row; is_row = records.next(fields)) {
     if (fields.size() != columns.size()) {
       throw Error(fmt::format("the record has {} fields, but the first {}", fields.size(), columns.size()),
                   records.where(fields.front()),
                   "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
     }
     for (std::size_t i = 0; i < fields.size(); ++i) columns[i].add(fields[i].value(storage));
-    ++rows;
     joined.look_at(fields, records);
+    ++rows;
   }
-  return summary_of_columns("table", path, rows, columns);
   joined.warn();
+  return summary_of_columns("table", path, rows, columns);
 }
 
 Inspection inspect_json_lines(const std::string& path) {
@@ -114,11 +115,7 @@ Inspection inspect_lines(const std::string& path) {
   std::vector<ColumnSummary> columns;
   columns.emplace_back("text");
   std::int64_t rows = 0;
-  for (std::string_view rest = text; !rest.empty(); ++rows) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    columns[0].add(line);
-  }
+  for (std::string_view rest = text; !rest.empty(); ++rows) columns[0].add(take_line(rest));
   return summary_of_columns("text", path, rows, columns);
 }
 

@@ -10,13 +10,17 @@
 #include <filesystem>
 #include <fstream>
 #include <istream>
+#include <optional>
+#include <streambuf>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/text/text_line.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/files/text_encoding.h"
 #include "lockstep/data/text/unicode/utf8.h"
-#include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/text_columns.h"
@@ -131,25 +135,38 @@ void read_rows_of_table(const PredictFlags& flags, BlankTexts blank_texts, const
   batches.finish("row");
 }
 
+// A stream's view of a file's content.
+class ViewBuffer : public std::streambuf {
+ public:
+  explicit ViewBuffer(std::string_view text) {
+    char* const begin = const_cast<char*>(text.data());  // read only: the buffer has no room to put anything
+    setg(begin, begin, begin + text.size());
+  }
+};
+
 void read_lines(const PredictFlags& flags, const CommandStreams& streams, BlankTexts blank_texts,
                 const AnswerTexts& answer) {
+  std::optional<FileBytes> file;  // a file on disk, as a training reads it: plain or gzip
   std::ifstream opened;
   if (!flags.file.empty()) {
-    opened.open(flags.file);
     const std::string where = "--file " + flags.file;
-    if (!opened) throw Error("cannot open the file: " + errno_text(errno), where, "name a file of texts");
     if (std::filesystem::is_directory(flags.file)) throw Error("it is a folder", where, "name a file of texts");
+    opened.open(flags.file);
+    if (!opened) throw Error("cannot open the file: " + errno_text(errno), where, "name a file of texts");
+    if (std::filesystem::is_regular_file(flags.file)) file.emplace(FileBytes::open_text(flags.file));
   }
-  std::istream& in = flags.file.empty() ? streams.in : opened;
+  ViewBuffer buffer(file ? file->view() : std::string_view());
+  std::istream of_file(&buffer);
+  std::istream& in = flags.file.empty() ? streams.in : file ? of_file : opened;
   const std::string source = flags.file.empty() ? "standard input" : flags.file;
   // A person who types waits for an answer to each line.
   const bool is_typed = flags.file.empty() && streams.in_is_terminal;
   Batches batches(flags, blank_texts, answer, is_typed ? 1 : flags.batch_size);
   std::int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  LineReader lines(in);
+  for (std::string line; lines.next(line);) {
     if (++number == 1) refuse_wide_text(line, source);
     if (number == 1 && line.rfind(kByteOrderMark, 0) == 0) line.erase(0, std::strlen(kByteOrderMark));
-    if (!line.empty() && line.back() == '\r') line.pop_back();
     const std::string where = fmt::format("{}:{}", source, number);
     require_text(line, where);
     batches.add(text_of_line(line, where), std::to_string(number));
