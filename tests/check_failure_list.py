@@ -1,5 +1,7 @@
 """Checks what list_failures.py says about tests that fail, are killed, or fail at exit: check_failure_list.py PROGRAM
 
+It also checks that scripts which begin hours of work print their usage instead, if they are asked wrongly.
+
 PROGRAM is built from tests/programs/ending_tests.cpp; ctest itself runs it here, in a folder of its own.
 """
 import pathlib
@@ -45,4 +47,11 @@ check(status, end, True,
       "  absent (Not Run", "Unable to find executable",
       "6 of 7 entries of ctest failed: wrong killed late nothing script absent")
 assert "Passes" not in end and "  fine" not in end, end
+with tempfile.TemporaryDirectory() as no_build:
+    for script in ([sys.executable, TESTS / "run_ctest.py"], [TESTS.parent / "scripts" / "test-long"]):
+        helped = subprocess.run([*script, "--help"], capture_output=True, text=True)
+        assert helped.returncode == 0 and "BUILD_FOLDER" in helped.stdout, helped
+        for words in ([], ["--hlep"], [no_build]):
+            refused = subprocess.run([*script, *words], capture_output=True, text=True)
+            assert refused.returncode == 2 and "BUILD_FOLDER" in refused.stderr, refused
 print("what failed is named, and what did not is not")
