@@ -99,6 +99,17 @@ FAULTS = [
     (ROWS, "a table without a header: its first row was lost",
      "RowsOfTables.WithoutAHeaderColumnsAreNumbered JoinedRows.TheFirstRecordOfATableWithoutAHeaderIsARow"),
     (ROWS, "rows that --invalid-texts, --empty-texts and --missing-labels leave out",
+    (ROWS, "a lone quote in a .csv file, which joined rows", "JoinedRows.OfALoneQuoteAmongCommasAreSaidToo "
+     "JoinedRows.OfATableOfNumbersAreSaid"),
+    (ROWS, "--quoting, --no-header and --delimiter, which tables of numbers and tokenizer train ignored",
+     "RowsOfTables.TablesOfNumbersAreReadAsFlagsSay RowsOfTables.TablesOfNumbersSayWhichColumnIsMissing "
+     "TokenizerTrain.ReadsTablesWithoutQuotesOrHeader"),
+    (ROWS, "--delimiter beside a .tsv file or JSON Lines, and .tsv in a folder's name",
+     "Dialects.AreDecidedByTheEndOfTheFilesOwnName Dialects.AreThoseOfAFlagWhateverTheNameSays "
+     "Dialects.OfTextsAreThoseOfAFlagToo CsvDialect.IsWhatTheFilesOwnNameSaysUnlessOneIsGiven"),
+    (ROWS, "pandas' index, which became a feature", "TableColumns.WithoutANameAreNoFeatures"),
+    (ROWS, "lines that end with CR, of which lockstep predict made one", "PredictBadInput.LinesEndAsTheyDoInATraining "
+     "TokenizeCommand.LinesMayEndWithCr"),
      "RowsOfTables.RowsThatAreLeftOutAreCounted JoinedRows.ThatAreLeftOutAreCountedAtTheUsualLevel"),
     (ROWS, "line breaks and end-of-text tokens in language modelling",
      "PackedTexts.KeepTheirLineBreaks PackedTexts.AreCutInGroupsOfAThousandRows"),
@@ -142,6 +153,8 @@ FAULTS = [
     (LOG, "a descriptor for each lost rank", "ManyLosses.LeaveNoDescriptorsOpen"),
     (LOG, "files that a killed process left half written",
      "TrainingFolder.FilesThatKilledProcessesHaveLeftAreRemoved"),
+    (SIGNALS, "a guard process of the launcher that is killed or stopped, after which nothing ended the ranks",
+     "DisturbedGuard.NothingOfTheJobOutlivesAKilledLauncher DisturbedGuard.TheJobEndsAsEver"),
     (LOG, "restarts that an error burns which every start must repeat",
      "MissingCompanion.RanksAreNotStartedAgain DataErrors.OfOneFileAreSaidOnce "
      "Restarts.AreNotSpentOnARankThatRefusesItsArguments"),
@@ -158,6 +171,7 @@ FAULTS = [
     (WORDS, "one data error, printed by every rank and the launcher",
      "DataErrors.OfOneFileAreSaidOnce DataErrors.OfFilesThatDifferAreSaidOnce"),
     (WORDS, "a program that lockstep launch cannot start: where was lockstep run", "BadCommands.EndWithAClearError"),
+    (WORDS, "a line of JSON that lacks a field: the columns were listed as none", "RefusedText.SaysFileRowAndField"),
     (WORDS, "lockstep config, which said that nothing shards parameters",
      "ConfigQuestions.WriteFilesForFsdp ConfigQuestions.LeaveOutWhatAStageOfFsdpHasNot"),
     (WORDS, "an example that is not built or not on the PATH",
