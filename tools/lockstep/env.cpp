@@ -19,6 +19,7 @@
 #include "lockstep/start/process_threads.h"
 #include "lockstep/start/start_variables.h"
 #include "lockstep/version.h"
+#include "tools/lockstep/devices/cuda_facts.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -136,8 +137,9 @@ Json host() {
           {"cuda_devices", static_cast<int>(torch::cuda::device_count())}};
 }
 
-Json warnings() {
+Json warnings(const CudaFacts& cuda) {
   Json out = Json::array();
+  if (const std::string warning = cuda_warning(cuda); !warning.empty()) out.push_back(warning);
   if (loaded_blas().is_reference()) {
     out.push_back(
         "the reference BLAS is loaded: matrix products are many times slower than they could be. "
@@ -153,7 +155,7 @@ Json warnings() {
   return out;
 }
 
-void print_table(const Json& report, std::ostream& out) {
+void print_table(const Json& report, const CudaFacts& cuda, std::ostream& out) {
   for (const auto& [section, values] : report.items()) {
     if (values.is_array()) {
       for (const auto& text : values) fmt::print(out, "{}: {}\n", section, text.get<std::string>());
@@ -161,7 +163,12 @@ void print_table(const Json& report, std::ostream& out) {
     }
     fmt::print(out, "{}\n", section);
     for (const auto& [key, value] : values.items()) {
+      if (value.is_array()) continue;
       fmt::print(out, "  {:22} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    if (section != "cuda") continue;
+    for (std::size_t i = 0; i < cuda.devices.size(); ++i) {
+      fmt::print(out, "  {:22} {}\n", fmt::format("device {}", i), device_text(cuda.devices[i]));
     }
   }
 }
@@ -174,13 +181,14 @@ class Env : public Subcommand {
   }
 
   int run(const CommandStreams& streams) override {
+    const CudaFacts cuda = cuda_facts();
     Json report{{"versions", versions()}, {"engines", engines()}, {"threads", threads()}, {"heap", heap()},
-                {"blas", blas()},         {"onednn", onednn()},   {"host", host()}};
-    report["warning"] = warnings();
+                {"blas", blas()},         {"onednn", onednn()},   {"host", host()},       {"cuda", cuda_json(cuda)}};
+    report["warning"] = warnings(cuda);
     if (json_) {
       fmt::print(streams.out, "{}\n", report.dump(2));
     } else {
-      print_table(report, streams.out);
+      print_table(report, cuda, streams.out);
     }
     return 0;
   }

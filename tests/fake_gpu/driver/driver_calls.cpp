@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/fake_gpu/runtime/context.h"
+#include "tests/fake_gpu/runtime/device_memory.h"
 #include "tests/fake_gpu/runtime/settings.h"
 
 namespace {
@@ -41,6 +42,22 @@ int cuDeviceGetName(char* name, int length, int) {
   return 0;
 }
 
+int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  *bytes = static_cast<std::size_t>(fake_gpu::all_device_bytes());
+  return 0;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  constexpr int kComputeCapabilityMajor = 75;
+  *value = attribute == kComputeCapabilityMajor ? 8 : 0;
+  return 0;
+}
+
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer && fake_gpu::settings().peer_access ? 1 : 0;
+  return 0;
+}
+
 int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   *flags = 0;
   *active = (fake_gpu::context_mask() >> static_cast<unsigned>(device) & 1U) != 0 ? 1 : 0;
@@ -58,7 +75,6 @@ int cuGetErrorString(int, const char** text) {
   extern "C" int name() { return refuse_driver_call(#name); }
 NO_DRIVER_CALL(cuCtxGetCurrent)
 NO_DRIVER_CALL(cuCtxSetCurrent)
-NO_DRIVER_CALL(cuDeviceGetAttribute)
 NO_DRIVER_CALL(cuDevicePrimaryCtxRetain)
 NO_DRIVER_CALL(cuFuncGetAttribute)
 NO_DRIVER_CALL(cuFuncSetAttribute)
