@@ -1,6 +1,6 @@
-"""Checks the rules by which check_lessons.py compares numbers, without running a lesson; that each lesson ends with links
-to its neighbours; and that each example which trains is seeded, because LibTorch starts from a random seed otherwise, and
-no page could show its numbers."""
+"""Checks the rules by which check_lessons.py compares numbers, without running a lesson; that each lesson answers its
+exercises and ends with links to its neighbours; and that each example which trains is seeded, because LibTorch starts
+from a random seed otherwise, and no page could show its numbers."""
 import pathlib
 import sys
 
@@ -50,6 +50,9 @@ def main():
     lonely = lesson_links.without()
     if lonely:
         sys.exit(f"no links to their neighbours at the end, which tests/docs/lesson_links.py writes: {[page.name for page in lonely]}")
+    unanswered = lesson_links.without_answers()
+    if unanswered:
+        sys.exit(f"exercises and answers are not of one number: {[page.name for page in unanswered]}")
     wrong = [i for i, holds in enumerate(wanted) if not holds]
     sys.exit(f"rules that do not hold: {wrong}" if wrong else 0)
 

@@ -37,6 +37,18 @@ def without():
             if not page.read_text(encoding="utf-8").endswith("\n---\n\n" + paragraph(all_pages, place) + "\n")]
 
 
+def without_answers():
+    """The lessons that do not answer each of their exercises."""
+    wrong = []
+    for page in pages():
+        exercises = re.search(r"^## What to try\n(.*?)<details markdown=\"1\">\n<summary>Answers</summary>\n(.*?)</details>",
+                              page.read_text(encoding="utf-8"), re.M | re.S)
+        counts = [re.findall(r"^(\d+)\. ", part, re.M) for part in exercises.groups()] if exercises else [[], ["0"]]
+        if counts[0] != counts[1]:
+            wrong.append(page)
+    return wrong
+
+
 def main():
     all_pages = pages()
     for place, page in enumerate(all_pages):
