@@ -39,6 +39,13 @@ OF_ROWS = [
      "delimiter_ == '\\t' || are_records(", "delimiter_ != '\\0' || are_records(", test("data_test", "JoinedRows.*")),
 ]
 
+OF_SETTINGS = [
+    ("settings of the model are not compared with those of a checkpoint", SRC + "train/checks/model_settings.cpp",
+     "  std::vector<SettingDifference> changes = setting_differences(now, before);\n",
+     "  std::vector<SettingDifference> changes = setting_differences(now, now);\n",
+     test("train_test", "*ModelChanges.*")),
+]
+
 OF_MODELS = [
     ("a 16-bit input of SyncBatchNorm is computed in its own type", SRC + "parallel/sync_batch_norm.cpp",
      "return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;", "return type;",
@@ -57,4 +64,4 @@ OF_BACKWARDS = [
      test("parallel_test", "PastTheWrapper.Buffers*")),
 ]
 
-ALL = OF_WRITTEN_WEIGHTS + OF_ROWS + OF_MODELS + OF_BACKWARDS
+ALL = OF_WRITTEN_WEIGHTS + OF_ROWS + OF_SETTINGS + OF_MODELS + OF_BACKWARDS

@@ -75,6 +75,7 @@ TrainerOptions options_with(std::shared_ptr<const Dataset> data, const std::stri
   give_files(options, "gelu", "here", "one\n");
   options.train_dataset = std::move(data);
   options.train_file = "rows.csv";
+  options.eval_file = "tests.csv";
   options.data_arguments = {{"classes", {"no", "yes"}}};
   options.args.output_dir = folder;
   options.args.per_device_train_batch_size = 4;
@@ -173,6 +174,18 @@ const std::vector<DataCase> kOtherData{
     {"evaluation",
      [](TrainerOptions& options) { options.eval_dataset = in_memory(rows_of_tokens(7)); },
      {"evaluation data: rank 1 has 7 samples, and rank 0 none"}},
+    {"scores_of_evaluation",
+     [](TrainerOptions& options) {
+       options.data_arguments["eval_label_values"] = {"0.5", "0.7"};
+       options.eval_file = "tests_of_rank_1.csv";
+     },
+     {"eval_label_values is [\"0.5\",\"0.7\"] for rank 1, and not given for rank 0",
+      "tests_of_rank_1.csv of rank 1, tests.csv of rank 0"}},
+    {"scores",
+     [](TrainerOptions& options) {
+       options.data_arguments["label_values"] = {"0.5", "0.7"};
+     },
+     {"rows.csv of rank 1, rows.csv of rank 0"}},
     {"lengths",
      [](TrainerOptions& options) {
        options.args.group_by_length = true;

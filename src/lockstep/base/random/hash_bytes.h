@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "lockstep/base/random/mix_bits.h"
 
@@ -69,5 +70,8 @@ class BytesHash {
 inline std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0) noexcept {
   return BytesHash::of(data, bytes, seed);
 }
+
+/// Its 16 hexadecimal digits.
+std::string hash_text(const void* data, std::size_t bytes, std::uint64_t seed = 0);
 
 }  // namespace lockstep

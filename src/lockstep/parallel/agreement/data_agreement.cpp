@@ -10,6 +10,7 @@
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/comm/gather_texts.h"
+#include "lockstep/parallel/agreement/setting_difference.h"
 #include "lockstep/parallel/same_data.h"
 
 namespace lockstep {
@@ -33,15 +34,10 @@ std::string source_text(const nlohmann::json& data) {
 // Settings first, because other samples may follow from them.
 std::optional<Found> difference_of(const nlohmann::json& mine, const nlohmann::json& theirs, const std::string& me,
                                    const std::string& them) {
-  const nlohmann::json none = nlohmann::json::object();
   const std::string prefix = mine.value(kWhat, "") + ": ";
-  const nlohmann::json of_me = mine.value(kSettings, none), of_them = theirs.value(kSettings, none);
-  for (const auto& [name, value] : of_me.items()) {
-    const nlohmann::json other = of_them.value(name, nlohmann::json());
-    if (value != other) {
-      return Found{prefix + fmt::format("{} is {} for {}, and {} for {}", name, value.dump(), me, other.dump(), them)};
-    }
-  }
+  const auto settings =
+      setting_differences(mine.value(kSettings, nlohmann::json()), theirs.value(kSettings, nlohmann::json()));
+  if (!settings.empty()) return Found{prefix + settings.front().text(me, them)};
   const auto a = data_digest_of(mine.value(kDigest, nlohmann::json()));
   const auto b = data_digest_of(theirs.value(kDigest, nlohmann::json()));
   const auto samples = a && b ? find_difference(*a, *b) : std::nullopt;

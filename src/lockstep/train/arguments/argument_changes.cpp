@@ -82,11 +82,18 @@ std::vector<std::string> argument_changes(const nlohmann::json& saved, const nlo
   return lines;
 }
 
+bool is_of_older_form(const nlohmann::json& saved, const std::string& name) {
+  const auto found = saved.find(name);
+  if (found == saved.end()) return false;
+  if (name == "text_column" || name == "label_column") return found->is_string();
+  return name == "max_length" && found->is_null();
+}
+
 std::vector<std::string> data_argument_changes(const nlohmann::json& saved, const nlohmann::json& now) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : now.items()) {
     const auto before = saved.find(name);
-    if (before == saved.end() || *before == value) continue;
+    if (before == saved.end() || *before == value || is_of_older_form(saved, name)) continue;
     lines.push_back(change_line(name, *before, value, "the checkpoint was trained on differently prepared data"));
   }
   return lines;

@@ -19,7 +19,7 @@ nlohmann::json digests_of_parameters(TrainableModel& model) {
   nlohmann::json digests = nlohmann::json::array();
   for (const auto& [name, parameter] : model.tensors().parameters) {
     const at::Tensor bytes = parameter.detach().cpu().contiguous();
-    digests.push_back({name, fmt::format("{:016x}", hash_bytes(bytes.data_ptr(), bytes.nbytes()))});
+    digests.push_back({name, hash_text(bytes.data_ptr(), bytes.nbytes())});
   }
   return digests;
 }

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/comm/gather_texts.h"
 #include "lockstep/parallel/agreement/data_agreement.h"
+#include "lockstep/train/arguments/argument_changes.h"
 #include "lockstep/train/checks/compared_arguments.h"
 #include "lockstep/train/checks/model_settings.h"
 
@@ -37,26 +37,6 @@ nlohmann::json arguments_of(const TrainerContext& context, const char* const (&n
   return found;
 }
 
-std::string shown(const nlohmann::json& value) {
-  if (value.is_null()) return "not given";
-  constexpr std::size_t kMost = 200;
-  std::string text = value.is_number_float() ? fmt::format("{}", value.get<double>())
-                                             : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
-  return text;
-}
-
-// The first entry of two lists that differs.
-std::size_t first_other(const nlohmann::json& a, const nlohmann::json& b) {
-  std::size_t at = 0;
-  while (at < std::min(a.size(), b.size()) && a[at] == b[at]) ++at;
-  return at;
-}
-
-nlohmann::json entry(const nlohmann::json& list, std::size_t at) {
-  return at < list.size() ? list[at] : nlohmann::json();
-}
-
 nlohmann::json parsed_object(const std::string& text) {
   nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   return json.is_object() ? json : nlohmann::json::object();
@@ -67,6 +47,14 @@ std::string source_in(const std::string& text, std::size_t part) {
   const nlohmann::json digests = parsed_object(text).value("digests", nlohmann::json::array());
   const auto digest = part < digests.size() ? data_digest_of(digests[part]) : std::nullopt;
   return digest ? digest->source : "";
+}
+
+template <typename Difference>
+const Difference* find_of_tokenizer(const std::vector<Difference>& all) {
+  const auto found = std::find_if(all.begin(), all.end(), [](const Difference& each) {
+    return each.is_of_model && is_of_tokenizer(each.setting.name);
+  });
+  return found == all.end() ? nullptr : &*found;
 }
 
 std::string file_name_of(const std::string& file) { return file.empty() ? "the program's dataset" : file; }
@@ -92,7 +80,7 @@ void TrainingData::finish(const TrainerContext& context) {
   nlohmann::json arguments = arguments_of(context, kSharedArguments);
   const std::vector<std::int64_t>& lengths = context.options.lengths;
   if (context.args().group_by_length) {
-    arguments[kLengths] = fmt::format("{:016x}", hash_bytes(lengths.data(), lengths.size() * sizeof(lengths[0])));
+    arguments[kLengths] = hash_text(lengths.data(), lengths.size() * sizeof(lengths[0]));
   }
   nlohmann::json digests = nlohmann::json::array();
   for (const Part& part : parts_) digests.push_back(json_of(part.digest));
@@ -110,22 +98,16 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
   std::vector<Difference> found;
   const nlohmann::json mine = parsed_object(own), theirs = parsed_object(other);
   std::optional<Difference> of_lengths;
-  const auto compare_settings = [&](const std::string& group) {
-    const nlohmann::json none = nlohmann::json::object();
-    const nlohmann::json a = mine.value(group, none), b = theirs.value(group, none);
-    if (!a.is_object() || !b.is_object()) return;
-    std::set<std::string> names;
-    for (const nlohmann::json* const each : {&a, &b}) {
-      for (const auto& [name, value] : each->items()) names.insert(name);
-    }
-    for (const std::string& name : names) {
+  const auto in_group = [&](const nlohmann::json& all, const char* group) {
+    return all.value(group, nlohmann::json());
+  };
+  const auto compare_settings = [&](const char* group) {
+    for (SettingDifference& each : setting_differences(in_group(mine, group), in_group(theirs, group))) {
+      if (what == Compared::Past && is_of_older_form(in_group(theirs, group), each.name)) continue;
       Difference difference;
-      difference.argument = name;
-      difference.is_of_model = group == kModel;
-      difference.value = a.value(name, nlohmann::json());
-      difference.others_value = b.value(name, nlohmann::json());
-      if (difference.value == difference.others_value) continue;
-      if (name == kLengths) {
+      difference.part = each.name == kOfEvaluation ? parts_.size() - 1 : 0;
+      difference.setting = std::move(each);
+      if (difference.setting.name == kLengths) {
         of_lengths = std::move(difference);
       } else {
         found.push_back(std::move(difference));
@@ -135,10 +117,25 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
   compare_settings("arguments");
   if (what == Compared::Ranks) compare_settings("loop_arguments");
   compare_settings("data_arguments");
-  const nlohmann::json of_mine = mine.value("digests", nlohmann::json::array());
-  const nlohmann::json of_theirs = theirs.value("digests", nlohmann::json::array());
-  for (std::size_t part = 0; part < std::min({of_mine.size(), of_theirs.size(), parts_.size()}); ++part) {
-    const auto a = data_digest_of(of_mine[part]), b = data_digest_of(of_theirs[part]);
+  compare_samples(in_group(mine, "digests"), in_group(theirs, "digests"), found);
+  if (of_lengths) found.push_back(*std::move(of_lengths));
+  // After samples, which may follow from the tokenizer.
+  const nlohmann::json my_model = in_group(mine, kModel), their_model = in_group(theirs, kModel);
+  for (SettingDifference& each :
+       what == Compared::Ranks ? setting_differences(my_model, their_model) : model_changes(my_model, their_model)) {
+    Difference difference;
+    difference.setting = std::move(each);
+    difference.is_of_model = true;
+    found.push_back(std::move(difference));
+  }
+  return found;
+}
+
+void TrainingData::compare_samples(const nlohmann::json& mine, const nlohmann::json& theirs,
+                                   std::vector<Difference>& found) const {
+  if (!mine.is_array() || !theirs.is_array()) return;
+  for (std::size_t part = 0; part < std::min({mine.size(), theirs.size(), parts_.size()}); ++part) {
+    const auto a = data_digest_of(mine[part]), b = data_digest_of(theirs[part]);
     const auto samples = a && b ? find_difference(*a, *b) : std::nullopt;
     if (!samples) continue;
     Difference difference;
@@ -146,26 +143,16 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
     difference.samples = *samples;
     found.push_back(std::move(difference));
   }
-  if (of_lengths) found.push_back(*std::move(of_lengths));
-  if (what == Compared::Ranks) compare_settings(kModel);  // after samples, which may follow from its tokenizer
-  return found;
 }
 
 std::string TrainingData::describe(const Difference& found, const std::string& mine, const std::string& theirs) const {
-  if (found.argument.empty()) {
-    return parts_[found.part].what + ": " + found.samples.text(mine, theirs);
-  }
-  const nlohmann::json &a = found.value, &b = found.others_value;
-  if (!a.is_array() || !b.is_array()) {
-    return fmt::format("{} is {} for {}, and {} for {}", found.argument, shown(a), mine, shown(b), theirs);
-  }
-  const std::size_t at = first_other(a, b);
-  return fmt::format("{} has {} entries for {}, and {} for {}; number {}, counted from 0, is {}, and {}",
-                     found.argument, a.size(), mine, b.size(), theirs, at, shown(entry(a, at)), shown(entry(b, at)));
+  if (found.is_of_model) return setting_text(found.setting, mine, theirs);
+  if (!found.are_samples()) return found.setting.text(mine, theirs);
+  return parts_[found.part].what + ": " + found.samples.text(mine, theirs);
 }
 
 std::string TrainingData::file_of(const Difference& found) const {
-  return file_name_of(found.argument.empty() ? parts_[found.part].digest.source : parts_[0].digest.source);
+  return file_name_of(parts_[found.part].digest.source);
 }
 
 void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) const {
@@ -184,16 +171,15 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
       return fmt::format("{} of rank {}{}", file_name_of(source_in(texts[of_rank], found.part)), of_rank, host);
     };
     const std::string what = describe(found, fmt::format("rank {}", rank), "rank 0");
-    const std::string where = place(rank) + ", " + place(0);
     if (found.is_of_model) {
       refuse_data("the ranks do not have the same model; " + what, membership.where(),
                   "give all ranks the same model folder and tokenizer; if each host has a copy, copy one to all hosts");
     }
-    if (!found.argument.empty() && !says_what_samples_are(found.argument)) {
-      refuse_data("the ranks do not have the same arguments; " + what, where,
+    if (!found.are_samples() && !says_what_samples_are(found.setting.name)) {
+      refuse_data("the ranks do not have the same arguments; " + what, membership.where(),
                   "start all ranks with the same arguments");
     }
-    refuse_data("the ranks have not read the same data; " + what, where,
+    refuse_data("the ranks have not read the same data; " + what, place(rank) + ", " + place(0),
                 "give all ranks the same file, tokenizer and flags; if each host has a copy of the file, compare "
                 "them (sha256sum), and copy one to all hosts");
   }
@@ -206,7 +192,8 @@ void TrainingData::require_as_ranks(const std::string& of_ranks) const {
   if (found.is_of_model) {
     refuse_data("this process cannot take a lost rank's place, because its model is not that of the others; " +
                     describe(found, "this process", "the others"),
-                file_of(found), "give it the model folder and tokenizer of the job's start. The others continue");
+                "the process that was to join",
+                "give it the model folder and tokenizer of the job's start. The others continue");
   }
   refuse_data("this process cannot take a lost rank's place, because it has not read what the others train on; " +
                   describe(found, "this process", "the others"),
@@ -218,39 +205,57 @@ void TrainingData::require_as_ranks(const std::string& of_ranks) const {
 std::string TrainingData::change_since(const std::string& of_memory) const {
   const std::vector<Difference> all = differences(text_, of_memory, Compared::Past);
   if (all.empty()) return "";
-  const Difference& found = all.front();
+  const Difference* const of_tokenizer = find_of_tokenizer(all);
+  const Difference& found = of_tokenizer ? *of_tokenizer : all.front();
   const std::string text = describe(found, "this start", "the job's memory");
   const auto is_setting = [](const Difference& each) {
-    return !each.argument.empty() && !says_what_samples_are(each.argument);
+    return !each.are_samples() && !each.is_of_model && !says_what_samples_are(each.setting.name);
   };
   const std::string& file = parts_[found.part].digest.source;
   const bool is_same_file = !file.empty() && file == source_in(of_memory, found.part);
-  if (!is_same_file || std::any_of(all.begin(), all.end(), is_setting)) return text;
+  // A model's settings may follow from other data, but its tokenizer does not.
+  if (!is_same_file || found.is_of_model || std::any_of(all.begin(), all.end(), is_setting)) return text;
   refuse_data("the file has changed since the ranks that were lost read it; " + text, file,
               "put the file back as it was, and start the job again");
 }
 
-std::string TrainingData::require_as_saved(const std::string& saved, const std::string& path) const {
-  std::string warning;
-  bool is_prepared_otherwise = false;
-  for (const Difference& found : differences(text_, saved, Compared::Past)) {
-    const std::string text = describe(found, "this run", "the checkpoint");
-    const bool are_samples = found.argument.empty();
-    if (!are_samples && !says_what_samples_are(found.argument)) {
-      const auto is_it = [&](const char* const name) { return found.argument == name; };
+std::vector<std::string> TrainingData::require_as_saved(const std::string& saved, const std::string& path) const {
+  const std::vector<Difference> all = differences(text_, saved, Compared::Past);
+  const std::string me = "this run", them = "the checkpoint";
+  std::vector<std::string> warnings;
+  std::vector<SettingDifference> of_model;
+  bool is_prepared_otherwise = false, has_other_evaluation = false;
+  for (const Difference& found : all) {
+    const std::string text = describe(found, me, them);
+    if (found.is_of_model) {
+      of_model.push_back(found.setting);
+      continue;
+    }
+    if (!found.are_samples() && !says_what_samples_are(found.setting.name)) {
+      const auto is_it = [&](const char* const name) { return found.setting.name == name; };
       if (std::none_of(std::begin(kSharedArguments), std::end(kSharedArguments), is_it)) is_prepared_otherwise = true;
       continue;
     }
-    if (found.argument == kLengths || found.argument == kOfEvaluation || is_prepared_otherwise) continue;
-    if (are_samples && found.part > 0) {
-      const bool is_in_both = found.samples.samples >= 0 && found.samples.others >= 0;
-      if (is_in_both) warning = text + ": metrics before the checkpoint are of other data than those from here on";
+    const bool is_lengths = !found.are_samples() && found.setting.name == kLengths;
+    if (is_lengths || is_prepared_otherwise) continue;
+    if (found.part > 0) {
+      const bool is_in_both = found.are_samples() ? found.samples.samples >= 0 && found.samples.others >= 0
+                                                  : !found.setting.mine.is_null() && !found.setting.theirs.is_null();
+      if (is_in_both && !std::exchange(has_other_evaluation, true)) {
+        warnings.push_back(text + ": metrics before the checkpoint are of other data than those from here on");
+      }
       continue;
     }
-    refuse_data("the checkpoint was trained on other data; " + text, file_of(found) + ", " + path,
-                "resume with the data of the saved run, or start a new training from its weights: --model " + path);
+    const Difference* const of_tokenizer = find_of_tokenizer(all);
+    refuse_data("the checkpoint was trained on other data; " + text +
+                    (of_tokenizer ? ". The tokenizer is another one, too: " + describe(*of_tokenizer, me, them) : ""),
+                file_of(found) + ", " + path,
+                std::string("resume with the data ") + (of_tokenizer ? "and the tokenizer " : "") +
+                    "of the saved run, or start a new training from its weights: --model " + path);
   }
-  return warning;
+  const std::vector<std::string> about_model = warnings_of_model(of_model, path);
+  warnings.insert(warnings.end(), about_model.begin(), about_model.end());
+  return warnings;
 }
 
 }  // namespace lockstep

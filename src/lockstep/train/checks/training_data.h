@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/data/data_digest.h"
+#include "lockstep/parallel/agreement/setting_difference.h"
 #include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
@@ -35,9 +36,9 @@ class TrainingData {
   std::string change_since(const std::string& of_memory) const;
   /// For a training that continues one of a checkpoint. Samples are not compared if the arguments say that they are
   /// prepared otherwise. @param saved  the checkpoint's text; empty: an older version wrote it
-  /// @return  a warning about the evaluation data; empty: none
+  /// @return  warnings about the evaluation data and the model's settings
   /// @throws UsageError  with the file, the checkpoint and the first difference
-  std::string require_as_saved(const std::string& saved, const std::string& path) const;
+  std::vector<std::string> require_as_saved(const std::string& saved, const std::string& path) const;
 
  private:
   struct Part {
@@ -46,15 +47,16 @@ class TrainingData {
     DataDigest digest;
   };
   struct Difference {
-    std::string argument;  // its name, or that of a model's setting; empty: the samples of a part differ
+    SettingDifference setting;  // without a name: the samples of a part differ
     bool is_of_model = false;
-    nlohmann::json value, others_value;
     std::size_t part = 0;  // index in parts_
     DataDifference samples;
+    bool are_samples() const { return setting.name.empty(); }
   };
   void finish(const TrainerContext& context);
   enum class Compared { Ranks, Past };  // Past: the same training at an earlier time
   std::vector<Difference> differences(const std::string& own, const std::string& other, Compared what) const;
+  void compare_samples(const nlohmann::json& mine, const nlohmann::json& theirs, std::vector<Difference>& found) const;
   std::string describe(const Difference& found, const std::string& mine, const std::string& theirs) const;
   std::string file_of(const Difference& found) const;
 

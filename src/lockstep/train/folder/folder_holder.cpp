@@ -37,7 +37,7 @@ std::string job_name() {
 // Not the mark itself, by which a guard finds the processes that it ends.
 std::string launcher_digest() {
   const std::string mark = env_string(kJobMarkVariable).value_or("");
-  return mark.empty() ? "" : fmt::format("{:016x}", hash_bytes(mark.data(), mark.size(), /*seed=*/0x666f6c646572));
+  return mark.empty() ? "" : hash_text(mark.data(), mark.size(), /*seed=*/0x666f6c646572);
 }
 
 std::string line_of(const FolderHolder& holder) {

@@ -168,12 +168,12 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   if (own.is_remapped) context_.print(own.notice);
   if (!own.generators.empty()) generators_.load_state(own.generators);
   take_up_place(checkpoint, own);
-  const std::string other_data = parts_.data.require_as_saved(
+  const std::vector<std::string> other_data = parts_.data.require_as_saved(
       checkpoint.has_file(kDataDigestFile) ? checkpoint.file(kDataDigestFile) : "", checkpoint.path());
   set_max_steps(args, steps_in_all(checkpoint, state, own.is_remapped), parts_.plan);
   parts_.updater.load_schedule(checkpoint, parts_.plan);
   take_up_state(checkpoint, state);
-  if (!other_data.empty()) changes_.push_back(other_data);
+  changes_.insert(changes_.end(), other_data.begin(), other_data.end());
   context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by {} 0.",
                              checkpoint.path(), state.global_step, parts_.progress.epoch(),
                              parts_.progress.state().position, parts_.plan.has_shards ? "shard" : "rank"));
