@@ -85,6 +85,8 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
     return load_or_make_array_model(flags.model, options, encoding.classes(), flags.ignore_mismatched_sizes);
   });
   TrainingTask task = array_task(flags, model, InputKind::Features, "mlp", {{TableEncoding::kFile, encoding.json()}});
+  const std::string& label = flags.label_columns.empty() ? encoding.label() : flags.label_columns.front();
+  task.data_arguments["label_column"] = std::vector<std::string>{label};
   task.warnings = warnings_of_labels(encoding.classes(), train ? train->size() : 0, flags.train_file);
   task.warnings.insert(task.warnings.end(), warnings.begin(), warnings.end());
   const auto seed = static_cast<std::uint64_t>(args.seed);

@@ -42,7 +42,7 @@ std::string label_column_of(const TaskFlags& flags, const ColumnNames& columns) 
 
 // A row's texts and, if the file has a column for it, how alike they are.
 std::shared_ptr<const TextDataset> read_sentences(const TaskFlags& flags, const std::string& path, std::int64_t samples,
-                                                  std::uint64_t seed) {
+                                                  std::uint64_t seed, nlohmann::json& data_arguments) {
   TextFileOptions options;
   const TableForm form = flags.table.form();
   set_form(form, path, options);
@@ -61,6 +61,7 @@ std::shared_ptr<const TextDataset> read_sentences(const TaskFlags& flags, const 
                                  options.label),
                      path, "name two text columns");
   }
+  record_columns(options, data_arguments);
   auto rows = open_text_file(path, options);
   for (const auto& [text, index] : rows->labels()) {
     const std::optional<double> number = parse_decimal(text);
@@ -111,10 +112,11 @@ TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const Training
   TrainingTask task;
   task.notice = loaded.report.text();
   task.text_length = length.line();
+  task.data_arguments["max_length"] = length.tokens;
   std::optional<bool> are_scored;
   std::size_t texts = 0;
   const auto read = [&](const std::string& path, std::int64_t samples, const char* name_of_values) {
-    const auto rows = read_sentences(flags, path, samples, seed);
+    const auto rows = read_sentences(flags, path, samples, seed, task.data_arguments);
     if (are_scored && *are_scored != rows->has_labels()) {
       throw UsageError("one of the two files says how alike texts are, and the other does not", path,
                        "name the column in both: --label-column; or leave it out of both");

@@ -103,7 +103,8 @@ class Packing {
   std::size_t dropped_ = 0;
 };
 
-std::shared_ptr<const TextDataset> read_rows_to_pack(const TaskFlags& flags, const std::string& path) {
+std::shared_ptr<const TextDataset> read_rows_to_pack(const TaskFlags& flags, const std::string& path,
+                                                     nlohmann::json& data_arguments) {
   TextFileOptions options;
   options.empty_texts = flags.empty_texts == "skip" ? RowPolicy::Skip : RowPolicy::Keep;
   options.invalid_texts = row_policy(flags.invalid_texts);
@@ -113,6 +114,7 @@ std::shared_ptr<const TextDataset> read_rows_to_pack(const TaskFlags& flags, con
   if (options.texts.size() != 1) {
     throw UsageError("two text columns for language modelling", "--text-column", "give one");
   }
+  record_columns(options, data_arguments);
   return open_text_file(path, options);
 }
 
@@ -123,7 +125,7 @@ std::shared_ptr<const TokenBlocks> read_blocks(const TaskFlags& flags, const std
     throw UsageError("--append-eos, and the tokenizer has no end-of-text token", "command line", "leave the flag out");
   }
   Packing packing(tokenizer, block_size, flags.append_eos ? tokenizer.eos_id() : std::nullopt);
-  packing.add(*read_rows_to_pack(flags, path), most_blocks);
+  packing.add(*read_rows_to_pack(flags, path, task.data_arguments), most_blocks);
   if (packing.blocks() == 0) {
     throw UsageError("no block is full: " + packing.line(path), path,
                      "give a file with more text, or take a smaller --block-size");
@@ -146,6 +148,7 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
   TrainingTask task;
   task.notice = loaded.report.text();
   task.text_length = length.line();
+  task.data_arguments["max_length"] = block;
   task.data_arguments["keep_linebreaks"] = flags.keep_linebreaks.value_or(!flags.mlm);
   task.data_arguments["append_eos"] = flags.append_eos;
   const auto model =

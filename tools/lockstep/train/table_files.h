@@ -32,6 +32,8 @@ class TableEncoding {
   std::string json() const;
 
   std::int64_t features() const { return static_cast<std::int64_t>(encoding_.feature_names().size()); }
+  /// The column of the label in the training file; empty: the file is NSL-KDD's.
+  const std::string& label() const { return label_; }
   /// Names of the classes, by number.
   std::vector<std::string> classes() const;
   /// Rows with labels. @param label  the label column; empty: as in the training file

@@ -79,4 +79,10 @@ ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& giv
                            : "the columns have numbers: give --text-column 2, or two of a pair"));
 }
 
+void record_columns(const TextFileOptions& options, nlohmann::json& data_arguments) {
+  const ColumnNames of_label = options.label.empty() ? options.label_columns : ColumnNames{options.label};
+  data_arguments.emplace("text_column", options.texts);
+  data_arguments.emplace("label_column", of_label);
+}
+
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // Which columns of a file of texts a task reads.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,9 @@ const std::vector<ColumnNames>& usual_sentence_columns();
 /// @throws UsageError  if none was given and the file has none of the usual ones; Error  if it cannot be read
 ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& given, const TableForm& form = {},
                                  const std::vector<ColumnNames>& usual = usual_text_columns());
+
+/// Adds the columns that are read to what a task records of its data, unless those of another file are there: the flags
+/// do not say what was found without them.
+void record_columns(const TextFileOptions& options, nlohmann::json& data_arguments);
 
 }  // namespace lockstep

@@ -80,8 +80,10 @@ std::vector<std::string> names_of(const std::map<std::string, std::int64_t>& lab
 }
 
 std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::string& path, std::int64_t samples,
-                                             std::uint64_t seed, const LabelMeaning* known) {
+                                             std::uint64_t seed, const LabelMeaning* known,
+                                             nlohmann::json& data_arguments) {
   TextFileOptions options = text_columns_of(flags, path, known);
+  record_columns(options, data_arguments);
   const bool are_classes = known != nullptr && known->problem == LabelProblem::Classes;
   if (are_classes) options.labels = numbered(known->names, flags.model);
   options.fractions = flags.problem_type != "single_label_classification";
@@ -166,9 +168,10 @@ std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shar
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto seed = static_cast<std::uint64_t>(args.seed);
   const Tokenizer tokenizer = tokenizer_of_flags(flags);
+  TrainingTask task;
   std::shared_ptr<const TextDataset> train_rows;
   if (!flags.train_file.empty()) {
-    train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, seed, nullptr);
+    train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, seed, nullptr, task.data_arguments);
   }
   LabelMeaning labels = meaning_of(flags, train_rows.get());
   if (labels.names.empty() && train_rows) {
@@ -182,7 +185,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels.names,
                                                are_classes ? flags.problem_type : problem_type_name(labels.problem));
   const TextLength length = text_length_of_flags(flags, tokenizer, max_positions_of(*loaded.model));
-  TrainingTask task;
+  task.data_arguments["max_length"] = length.tokens;
   if (are_classes && train_rows) {
     task.warnings = warnings_of_labels(labels.names, train_rows->size(), flags.train_file);
     const auto of_imbalance = warnings_of_imbalance(labels.names, *train_rows, flags.train_file);
@@ -199,7 +202,8 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     if (!are_classes) task.data_arguments["label_values"] = recorded_values(train_rows->labels());
   }
   if (!flags.validation_file.empty()) {
-    const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples, seed, &labels);
+    const auto rows =
+        read_rows(flags, flags.validation_file, flags.max_eval_samples, seed, &labels, task.data_arguments);
     task.eval = with_labels(labels, tokenized(*rows, tokenizer, length.tokens), *rows, flags.validation_file,
                             row_policy(flags.unlisted_labels));
     if (!are_classes) task.data_arguments["eval_label_values"] = recorded_values(rows->labels());

@@ -1,7 +1,6 @@
 #include "tools/lockstep/train/training_task.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -160,9 +159,6 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
                     : flags.task == kImageClassification ? make_image_classification_task
                                                          : make_tabular_classification_task;
   TrainingTask task = refusing_files([&] { return make(flags, args); });
-  task.data_arguments["max_length"] = flags.max_length == 0 ? nlohmann::json() : nlohmann::json(flags.max_length);
-  task.data_arguments["text_column"] = fmt::format("{}", fmt::join(flags.text_columns, ","));
-  task.data_arguments["label_column"] = fmt::format("{}", fmt::join(flags.label_columns, ","));
   task.data_arguments["mlm"] = flags.mlm;
   task.data_arguments["quoting"] = flags.table.quoting;
   task.data_arguments["no_header"] = flags.table.no_header;
