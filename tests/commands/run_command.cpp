@@ -29,10 +29,6 @@ namespace lockstep {
 #undef NEEDS_TORCH
 #undef BENCHMARKS
 
-namespace {
-
-using VariableChanges = std::map<std::string, std::optional<std::string>>;
-
 std::vector<SubcommandEntry> entries_of_this_process() {
   return {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
@@ -44,6 +40,10 @@ std::vector<SubcommandEntry> entries_of_this_process() {
 #undef BENCHMARKS
   };
 }
+
+namespace {
+
+using VariableChanges = std::map<std::string, std::optional<std::string>>;
 
 void set_variable(const std::string& name, const std::optional<std::string>& value) {
   value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/running_program.h"
+#include "tools/lockstep/command_line.h"
 
 namespace lockstep {
 
@@ -20,6 +21,9 @@ using CommandWords = std::vector<std::string>;
 /// @throws std::runtime_error  if the command leaves the process in another state, which the next one would see
 ProgramEnd run_command(CommandWords words, const std::string& input = "",
                        const std::map<std::string, std::optional<std::string>>& changes = {});
+
+/// The subcommands that run_command knows.
+std::vector<SubcommandEntry> entries_of_this_process();
 
 /// What a command writes that must succeed.
 std::string run_well(const CommandWords& words, const std::string& input = "");

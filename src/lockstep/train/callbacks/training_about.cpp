@@ -11,6 +11,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/processor_name.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/text/hidden_secrets.h"
 #include "lockstep/version.h"
 
 namespace lockstep {
@@ -38,23 +39,6 @@ std::string quoted_for_shell(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
-}
-
-// Whether the flag `word` is followed by something secret, by the parts of its name.
-bool names_a_secret(const std::string& word) {
-  static const std::set<std::string> secrets{"token", "secret", "password", "passwd", "key", "apikey", "credentials"};
-  if (word.rfind('-', 0) != 0) return false;
-  std::string part;
-  for (const char c : word.substr(0, word.find('=')) + "-") {
-    if (c != '-' && c != '_') {
-      part += c;
-    } else if (secrets.count(part) != 0) {
-      return true;
-    } else {
-      part.clear();
-    }
-  }
-  return false;
 }
 
 std::string name_of_model(TrainableModel& model) {
@@ -107,16 +91,8 @@ std::int64_t hosts_of(const Membership& membership) {
 
 std::string shown_command(const std::vector<std::string>& words) {
   std::string text;
-  bool hides_next = false;
-  for (const std::string& word : words) {
-    const bool is_flag = word.rfind('-', 0) == 0;
-    const bool is_secret = names_a_secret(word);
-    const std::size_t equals = word.find('=');
-    std::string shown = quoted_for_shell(word);
-    if (is_secret && equals != std::string::npos) shown = quoted_for_shell(word.substr(0, equals)) + "=...";
-    if (hides_next && !is_flag) shown = "...";
-    hides_next = is_secret && equals == std::string::npos;
-    text += (text.empty() ? "" : " ") + shown;
+  for (const std::string& word : with_hidden_secrets(words)) {
+    text += (text.empty() ? "" : " ") + quoted_for_shell(word);
     if (text.size() > kLongestCommand) return text.substr(0, kLongestCommand) + "...";
   }
   return text;
