@@ -4,8 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/train/trainer.h"
 #include "tests/train/token_training.h"
 
@@ -45,6 +48,47 @@ TEST(EarlierResults, CanBeAModelWithoutACheckpoint) {
   EXPECT_NE(earlier_results_line(folder.path()).find("already has model.safetensors"), std::string::npos);
   std::filesystem::create_directories(folder / "checkpoint-7");  // as Hugging Face's Trainer names one
   EXPECT_NE(earlier_results_line(folder.path()).find("already has checkpoint-7 of"), std::string::npos);
+}
+
+nlohmann::json combined_results(const TokenTraining& training) {
+  return nlohmann::json::parse(read_file(training.folder / "all_results.json"));
+}
+
+// Metrics of a model that the folder no longer has would stand beside those of the new one.
+TEST(EarlierResults, AreNotMixedWithThoseOfATrainingThatStartsOver) {
+  TokenTraining training(12);
+  training.options.args.max_steps = 1;
+  training.options.args.save_strategy = "steps";
+  training.options.args.save_steps = 1;
+  const auto train_and_save = [&](int steps, const std::vector<std::string>& splits) {
+    training.options.args.max_steps = steps;
+    Trainer trainer(training.options);
+    trainer.train();
+    for (const std::string& split : splits) trainer.save_metrics(split, {{split + "_loss", double(steps)}});
+  };
+  train_and_save(1, {"train", "eval"});
+  EXPECT_EQ(combined_results(training), (nlohmann::json{{"train_loss", 1}, {"eval_loss", 1}}));
+  // What continues it, or evaluates its model, adds to them.
+  training.options.args.resume_from_checkpoint = "true";
+  train_and_save(2, {"train"});
+  Trainer(training.options).save_metrics("test", {{"test_loss", 3}});
+  EXPECT_EQ(combined_results(training), (nlohmann::json{{"train_loss", 2}, {"eval_loss", 1}, {"test_loss", 3}}));
+  training.options.args.resume_from_checkpoint.reset();
+  train_and_save(3, {"train"});
+  EXPECT_EQ(combined_results(training), nlohmann::json({{"train_loss", 3}}));
+  EXPECT_TRUE(std::filesystem::exists(training.folder / "eval_results.json"));
+}
+
+TEST(EarlierResults, OfTheSameTrainerBeforeItsTrainingStay) {
+  TokenTraining training(12);
+  training.options.args.max_steps = 1;
+  Trainer trainer(training.options);
+  trainer.save_metrics("untrained", {{"untrained_loss", 2}});
+  trainer.train();
+  trainer.save_metrics("eval", {{"eval_loss", 1}});
+  EXPECT_EQ(combined_results(training), (nlohmann::json{{"untrained_loss", 2}, {"eval_loss", 1}}));
+  trainer.train();
+  EXPECT_FALSE(std::filesystem::exists(training.folder / "all_results.json"));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/checks/earlier_results.h"
 #include "lockstep/train/checks/same_weights.h"
 #include "lockstep/train/checks/trainer_checks.h"
 #include "lockstep/train/checks/training_data.h"
@@ -231,11 +232,12 @@ void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
 }
 
 void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
+  implementation_->context.keeps_results = !implementation_->has_trained;
   implementation_->on_rank_0("saving the metrics in " + args().output_dir, [&] {
     const std::string folder = args().output_dir;
     create_folders(folder);
     write_file_atomically(folder + "/" + split + "_results.json", json_of(metrics).dump(4) + "\n");
-    const std::string all_path = folder + "/all_results.json";
+    const std::string all_path = folder + "/" + kCombinedResults;
     nlohmann::json all = nlohmann::json::object();
     if (std::filesystem::exists(all_path)) {
       all = nlohmann::json::parse(read_file(all_path), nullptr, false);

@@ -16,7 +16,8 @@ std::string earlier_results_line(const std::string& output_dir) {
   if (!checkpoints.empty()) {
     return fmt::format(
         "{} already has {} of an earlier training, and this one starts from the beginning: it replaces checkpoints of "
-        "the same steps, and the saved model. --resume-from-checkpoint true continues the earlier training; another "
+        "the same steps, the saved model and its metrics. --resume-from-checkpoint true continues the earlier "
+        "training; another "
         "--output-dir keeps its results",
         output_dir, fs::path(checkpoints.front().path).filename().string());
   }
@@ -26,6 +27,11 @@ std::string earlier_results_line(const std::string& output_dir) {
       "{} already has {} of an earlier training, which left no checkpoint to resume from: the model of this one "
       "replaces it. Another --output-dir keeps it",
       output_dir, kModel);
+}
+
+void remove_combined_results(const std::string& output_dir) {
+  std::error_code ignored;  // whoever cannot write there fails when it saves
+  std::filesystem::remove(std::filesystem::path(output_dir) / kCombinedResults, ignored);
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/failure_record.h"
@@ -77,6 +78,8 @@ TrainOutput TrainingSession::run() {
     print_advice(fused ? *fused : make_engine(false));
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
+    const bool keeps_results = std::exchange(context_.keeps_results, false) || !checkpoints_.taken_up().empty();
+    if (begun_as_first_ && !keeps_results) remove_combined_results(args_.output_dir);
     context_.notify_begin();
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
