@@ -46,6 +46,8 @@ class TokenizedDataset : public Dataset {
   std::vector<std::int64_t> lengths() const;
   std::int64_t num_tokens() const;
   bool has_labels() const;
+  /// The label of each sample; empty if there are none.
+  std::vector<std::int64_t> labels() const;
   bool has_token_types() const;
 
  private:

@@ -35,7 +35,8 @@ struct TrainerOptions {
   std::vector<std::int64_t> lengths{};                  ///< tokens of each training sample; required by group_by_length
   std::function<void(std::int64_t epoch)> set_epoch{};  ///< called before each epoch: for collators that draw masks
   std::vector<std::shared_ptr<TrainerCallback>> callbacks{};
-  std::vector<std::string> warnings{};  ///< about the data or the model; a training prints them first
+  std::vector<std::string> facts{};     ///< about the data or the model: lines of the block that a training begins with
+  std::vector<std::string> warnings{};  ///< the same as warnings, at the end of that block
   /// A JSON object with further settings that determine the samples, such as a maximal length. Checkpoints keep it, and
   /// a resumed training warns about values that differ.
   nlohmann::json data_arguments = nlohmann::json::object();

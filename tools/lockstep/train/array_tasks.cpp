@@ -5,6 +5,7 @@
 #include "lockstep/data/mnist.h"
 #include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/train/built_model.h"
+#include "tools/lockstep/train/class_counts.h"
 #include "tools/lockstep/train/table_files.h"
 #include "tools/lockstep/train/training_task.h"
 
@@ -91,6 +92,12 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   task.warnings.insert(task.warnings.end(), warnings.begin(), warnings.end());
   const auto seed = static_cast<std::uint64_t>(args.seed);
   task.train = random_samples(train, flags.max_train_samples, seed);
+  if (task.train) {
+    const ClassCounts counts = count_classes(encoding.classes(), *task.train);
+    const auto of_spellings = warnings_of_spellings(counts, flags.train_file);
+    task.facts.push_back(class_counts_line(counts));
+    task.warnings.insert(task.warnings.end(), of_spellings.begin(), of_spellings.end());
+  }
   if (!flags.validation_file.empty()) {
     task.eval =
         random_samples(encoding.read(flags.validation_file, form, flags.label_column()), flags.max_eval_samples, seed);

@@ -12,6 +12,7 @@
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/train/class_counts.h"
 #include "tools/lockstep/train/label_sets.h"
 #include "tools/lockstep/train/problem_type.h"
 #include "tools/lockstep/train/text_columns.h"
@@ -136,24 +137,20 @@ LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
   return {problem, flags.label_columns.size() > 1 ? flags.label_columns : names_in_lists(texts)};
 }
 
-// A warning if nearly all rows have one label: accuracy then says little.
-std::vector<std::string> warnings_of_imbalance(const std::vector<std::string>& labels, const TextDataset& rows,
-                                               const std::string& path) {
-  constexpr std::int64_t kRowsToLookAt = 10'000;
-  constexpr double kNearlyAll = 0.9;
-  const std::int64_t step = std::max<std::int64_t>(1, rows.size() / kRowsToLookAt);
-  std::vector<std::int64_t> counts(labels.size());
-  std::int64_t all = 0;
-  for (std::int64_t i = 0; i < rows.size(); i += step, ++all) {
-    ++counts.at(static_cast<std::size_t>(rows.get(i).label.value()));
-  }
-  const auto most = std::max_element(counts.begin(), counts.end());
-  const double share = static_cast<double>(*most) / static_cast<double>(all);
-  if (labels.size() < 2 || share < kNearlyAll) return {};
-  return {
-      fmt::format("{:.1f} % of the rows of {} have the label \"{}\", so a model that always answers it is as "
-                  "accurate: look at f1, and choose the best model by it (--metric-for-best-model f1)",
-                  100 * share, path, printable(labels[static_cast<std::size_t>(most - counts.begin())]))};
+// How often the labels of the training file come, and what is strange about them.
+void describe_labels(LabelProblem problem, const TextDataset& rows, const std::vector<std::int64_t>& labels,
+                     const std::string& path, TrainingTask& task) {
+  if (problem == LabelProblem::Numbers) return;
+  const std::vector<std::string> names = names_of(rows.labels());
+  const bool are_classes = problem == LabelProblem::Classes;
+  const ClassCounts counts = are_classes ? count_classes(names, labels) : count_sets(rows.labels(), labels);
+  const auto warn = [&](const std::vector<std::string>& lines) {
+    task.warnings.insert(task.warnings.end(), lines.begin(), lines.end());
+  };
+  task.facts.push_back(class_counts_line(counts));
+  if (are_classes) warn(warnings_of_labels(names, rows.size(), path));
+  if (are_classes) warn(warnings_of_imbalance(counts, path));
+  warn(warnings_of_spellings(counts, path));
 }
 
 std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shared_ptr<const Dataset> samples,
@@ -186,17 +183,13 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
                                                are_classes ? flags.problem_type : problem_type_name(labels.problem));
   const TextLength length = text_length_of_flags(flags, tokenizer, max_positions_of(*loaded.model));
   task.data_arguments["max_length"] = length.tokens;
-  if (are_classes && train_rows) {
-    task.warnings = warnings_of_labels(labels.names, train_rows->size(), flags.train_file);
-    const auto of_imbalance = warnings_of_imbalance(labels.names, *train_rows, flags.train_file);
-    task.warnings.insert(task.warnings.end(), of_imbalance.begin(), of_imbalance.end());
-  }
   labels.names = labels_of(*loaded.model);
   task.notice = loaded.report.text();
   task.text_length = length.line();
   task.model = trainable_text_model(loaded.model, tokenizer, length.tokens, args.gradient_checkpointing);
   if (train_rows) {
     const auto samples = tokenized(*train_rows, tokenizer, length.tokens);
+    describe_labels(labels.problem, *train_rows, samples->labels(), flags.train_file, task);
     if (args.group_by_length) task.lengths = samples->lengths();
     task.train = with_labels(labels, samples, *train_rows, flags.train_file, RowPolicy::Refuse);
     if (!are_classes) task.data_arguments["label_values"] = recorded_values(train_rows->labels());

@@ -69,6 +69,7 @@ inline TrainerOptions trainer_options(const TrainingTask& task, const TrainingAr
   options.compute_metrics = task.metrics;
   options.metric_names = task.metric_names;
   options.data_arguments = task.data_arguments;
+  options.facts = task.facts;
   options.warnings = task.warnings;
   return options;
 }

@@ -66,7 +66,8 @@ struct TrainingTask {
   std::string notice;                   ///< about new weights; empty: no notice
   std::vector<std::string> notes{};     ///< lines about the samples that the files make, printed before the work begins
   std::string text_length{};            ///< a line about the longest sample; empty if the task is not about texts
-  std::vector<std::string> warnings{};  ///< about the data, for the block that a training prints first
+  std::vector<std::string> facts{};     ///< about the data, for the block that a training prints first
+  std::vector<std::string> warnings{};  ///< the same as warnings
 };
 
 /// Loads model and data. Every rank does. @throws UsageError, Error  naming flag, file and fix

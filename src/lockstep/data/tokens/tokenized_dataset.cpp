@@ -27,6 +27,13 @@ std::vector<std::int64_t> TokenizedDataset::lengths() const {
   return lengths;
 }
 
+std::vector<std::int64_t> TokenizedDataset::labels() const {
+  std::vector<std::int64_t> labels(has_labels() ? static_cast<std::size_t>(size()) : 0);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = table_->label(static_cast<std::int64_t>(i));
+  table_->require_whole();
+  return labels;
+}
+
 Example TokenizedDataset::do_get(std::int64_t index) const {
   const TokenTable::Sample sample = table_->sample(index);
   Example example;

@@ -125,6 +125,8 @@ void TrainingSession::print_advice(const std::string& fused_update) {
   }
   const bool has_eval = context_.options.eval_dataset != nullptr;
   StartupAdvice advice = startup_advice(args_, parts_.plan, choice_, trainable_numbers(*model_), has_eval);
+  const std::vector<std::string>& facts = context_.options.facts;
+  advice.facts.insert(advice.facts.end(), facts.begin(), facts.end());
   if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
   const auto warn = [&](const std::vector<std::string>& lines) {
     advice.warnings.insert(advice.warnings.end(), lines.begin(), lines.end());

@@ -1,0 +1,144 @@
+#include "tools/lockstep/train/class_counts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "lockstep/base/text/printable.h"
+#include "lockstep/data/text/unicode/unicode_class.h"
+#include "lockstep/data/text/unicode/utf8.h"
+#include "tools/lockstep/train/label_sets.h"
+
+namespace lockstep {
+namespace {
+
+using ClassCount = std::pair<std::string, std::int64_t>;
+
+constexpr std::size_t kMostBytes = 40;
+
+std::string without_blanks(const std::string& label) {
+  const std::size_t begin = label.find_first_not_of(" \t\r\n\v\f"), end = label.find_last_not_of(" \t\r\n\v\f");
+  return begin == std::string::npos ? "" : label.substr(begin, end + 1 - begin);
+}
+
+std::string in_small_letters(const std::string& label) {
+  std::u32string small;
+  const std::string whole = text::replace_invalid_utf8(label);
+  for (std::size_t at = 0; at < whole.size();) text::append_lower_case(text::decode_char(whole.data(), &at), small);
+  std::string bytes;
+  for (const char32_t c : small) text::append_utf8(c, bytes);
+  return bytes;
+}
+
+// In quotes if it could not be told from another one otherwise.
+std::string shown_class(const std::string& label) {
+  const std::string shown = printable(label, kMostBytes);
+  const bool is_clear =
+      !label.empty() && label == without_blanks(label) && label.find_first_of(",\"") == std::string::npos;
+  return is_clear ? shown : "\"" + shown + "\"";
+}
+
+std::vector<ClassCount> by_frequency(const ClassCounts& counts) {
+  std::vector<ClassCount> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const ClassCount& a, const ClassCount& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::string counted_rows(std::int64_t rows) { return fmt::format("{} row{}", rows, rows == 1 ? "" : "s"); }
+
+// Whether so few rows are more probably slips than a class.
+bool are_few(std::int64_t rows, std::int64_t of_other) {
+  constexpr std::int64_t kFew = 3, kTimes = 10;
+  return rows <= kFew || rows * kTimes <= of_other;
+}
+
+}  // namespace
+
+ClassCounts count_classes(const std::vector<std::string>& names, const std::vector<std::int64_t>& labels) {
+  ClassCounts counts;
+  for (const std::string& name : names) counts[name] = 0;
+  for (const std::int64_t label : labels) ++counts[names.at(static_cast<std::size_t>(label))];
+  return counts;
+}
+
+ClassCounts count_classes(const std::vector<std::string>& names, const Dataset& rows) {
+  constexpr std::int64_t kAtOnce = 4096;
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t first = 0; first < rows.size(); first += kAtOnce) {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(std::min(kAtOnce, rows.size() - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    const at::Tensor labels = rows.get_batch(indices).at("labels").to(at::kLong).contiguous();
+    numbers.insert(numbers.end(), labels.data_ptr<std::int64_t>(), labels.data_ptr<std::int64_t>() + labels.numel());
+  }
+  return count_classes(names, numbers);
+}
+
+ClassCounts count_sets(const std::map<std::string, std::int64_t>& lists, const std::vector<std::int64_t>& labels) {
+  std::vector<std::int64_t> rows(lists.size());
+  for (const std::int64_t label : labels) ++rows.at(static_cast<std::size_t>(label));
+  ClassCounts counts;
+  for (const auto& [text, number] : lists) {
+    for (const std::string& name : parse_label_list(text).value_or(std::vector<std::string>{})) {
+      counts[name] += rows.at(static_cast<std::size_t>(number));
+    }
+  }
+  return counts;
+}
+
+std::string class_counts_line(const ClassCounts& counts) {
+  constexpr std::size_t kMost = 12, kFirst = 7, kLast = 4;
+  const std::vector<ClassCount> sorted = by_frequency(counts);
+  std::string line = sorted.size() > kMost ? fmt::format("Labels = {} classes: ", sorted.size()) : "Labels = ";
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const bool is_left_out = sorted.size() > kMost && i >= kFirst && i + kLast < sorted.size();
+    if (is_left_out && i > kFirst) continue;
+    line += i == 0 ? "" : ", ";
+    line += is_left_out ? "..." : fmt::format("{} {}", shown_class(sorted[i].first), sorted[i].second);
+  }
+  return line;
+}
+
+std::vector<std::string> warnings_of_spellings(const ClassCounts& counts, const std::string& file) {
+  constexpr std::size_t kMost = 5;
+  std::map<std::string, ClassCount> usual;  // the most frequent of those that are equal but for case and blanks
+  std::vector<std::string> warnings;
+  std::size_t all = 0;
+  for (const ClassCount& each : by_frequency(counts)) {
+    const std::string plain = without_blanks(each.first);
+    const auto [found, is_first] = usual.emplace(in_small_letters(plain), each);
+    if (is_first || each.second == 0) continue;
+    const ClassCount& other = found->second;
+    const bool differs_by_blanks = plain == without_blanks(other.first);
+    if (!differs_by_blanks && !are_few(each.second, other.second)) continue;
+    if (++all > kMost) continue;
+    const bool has_blanks = each.first != plain || other.first != without_blanks(other.first);
+    warnings.push_back(fmt::format(
+        "the label {} of {} in {} is a class of its own, beside {} of {}: they differ by {} alone; "
+        "if they are the same, write them alike",
+        shown_class(each.first), counted_rows(each.second), file, shown_class(other.first), counted_rows(other.second),
+        differs_by_blanks ? "blanks at the ends"
+        : has_blanks      ? "case and blanks"
+                          : "case"));
+  }
+  if (all > kMost) warnings.push_back(fmt::format("{} further labels of {} are such", all - kMost, file));
+  return warnings;
+}
+
+std::vector<std::string> warnings_of_imbalance(const ClassCounts& counts, const std::string& file) {
+  constexpr double kNearlyAll = 0.9;
+  std::int64_t all = 0;
+  for (const auto& [name, rows] : counts) all += rows;
+  if (counts.size() < 2 || all == 0) return {};
+  const auto [label, most] = by_frequency(counts).front();
+  const double share = static_cast<double>(most) / static_cast<double>(all);
+  if (share < kNearlyAll) return {};
+  return {
+      fmt::format("{:.1f} % of the rows of {} have the label \"{}\", so a model that always answers it is as "
+                  "accurate: look at f1, and choose the best model by it (--metric-for-best-model f1)",
+                  100 * share, file, printable(label))};
+}
+
+}  // namespace lockstep
