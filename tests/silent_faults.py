@@ -92,7 +92,9 @@ FAULTS = [
     (DATA, "a file that changes while its training runs",
      "ChangedData.AProcessThatReadsAnotherFileTakesNoLostRanksPlace "
      "ChangedData.TheLaunchersMemoryIsNotContinuedWithAnotherFile"),
-    (DATA, "a checkpoint that is continued with other data", "OtherDataThanSaved.AreRefused"),
+    (DATA, "a checkpoint that is continued with other data, also with flags that change nothing",
+     "OtherDataThanSaved.AreRefused ResumedReviews.WithFlagsThatChangeNothingStillComparesSamples"),
+    (DATA, "labels that differ by case or blanks alone", "Spellings.ThatAreProbablySlipsAreWarnedAbout"),
     (ROWS, "a .tsv file with plain quotes, as GLUE's: rows were joined",
      "RowsOfTables.QuotesArePlainCharactersIfAFlagSaysSo RowsOfTables.JoinedLinesAreSaidByATraining "
      "JoinedRows.OfATableWithTabsAreSaidWithTheirLine"),
@@ -119,6 +121,9 @@ FAULTS = [
      "TiedWeights.AreOneIfTheFileHasOneOrTheOtherOrEqualOnes "
      "TiedWeights.ABiasIsTheOneThatScoresIfTheFileHasTwoThatDiffer "
      "LoadedWeights.ReportATensorWhoseParameterTheFileHasTwice InspectCommand.WarnsOfTiedTensorsThatDiffer"),
+    (SETTINGS, "a checkpoint, or the launcher's memory, that is continued with another config.json or tokenizer",
+     "ModelChanges.AreNamedWithBothValuesWhenATrainingResumes ModelChanges.AreAChangeSinceTheLaunchersMemory "
+     "ModelChanges.ATokenizerThatMakesOtherSamplesIsNamed ResumedReviews.WithAnotherActivationOrTokenizerSaysSo"),
     (SETTINGS, "truncation_side and other settings of tokenizer_config.json",
      "TokenizerSettings.TruncationSideIsWhereTextsAreCut TokenizerSettings.FurtherSpecialTokensAreFoundInTexts "
      "TokenizerSettings.ModelInputNamesSayWhetherPairsHaveTypes TokenizerSettings.StayWhenTheTokenizerIsSaved"),
@@ -146,6 +151,9 @@ FAULTS = [
     (LOG, "two trainings in one folder",
      "TrainBadInput.ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProcess "
      "TwoTrainings.NoneBeginsInTheFolderOfOneThatHasLostItsFirstRank"),
+    (LOG, "all_results.json with metrics of two models",
+     "EarlierResults.AreNotMixedWithThoseOfATrainingThatStartsOver"),
+    (LOG, "secrets of a command line in the log and the report", "HiddenSecrets.AreHiddenInEveryForm"),
     (LOG, "a report of an earlier training in the same folder",
      "ReportData.IsOfTheLastTrainingAndOfTheTimeInWhichItRan"),
     (SIGNALS, "a signal that the launcher gets twice at once, as from timeout",
