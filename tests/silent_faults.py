@@ -101,6 +101,7 @@ FAULTS = [
     (ROWS, "a table without a header: its first row was lost",
      "RowsOfTables.WithoutAHeaderColumnsAreNumbered JoinedRows.TheFirstRecordOfATableWithoutAHeaderIsARow"),
     (ROWS, "rows that --invalid-texts, --empty-texts and --missing-labels leave out",
+     "RowsOfTables.RowsThatAreLeftOutAreCounted JoinedRows.ThatAreLeftOutAreCountedAtTheUsualLevel"),
     (ROWS, "a lone quote in a .csv file, which joined rows", "JoinedRows.OfALoneQuoteAmongCommasAreSaidToo "
      "JoinedRows.OfATableOfNumbersAreSaid"),
     (ROWS, "--quoting, --no-header and --delimiter, which tables of numbers and tokenizer train ignored",
@@ -112,7 +113,6 @@ FAULTS = [
     (ROWS, "pandas' index, which became a feature", "TableColumns.WithoutANameAreNoFeatures"),
     (ROWS, "lines that end with CR, of which lockstep predict made one", "PredictBadInput.LinesEndAsTheyDoInATraining "
      "TokenizeCommand.LinesMayEndWithCr"),
-     "RowsOfTables.RowsThatAreLeftOutAreCounted JoinedRows.ThatAreLeftOutAreCountedAtTheUsualLevel"),
     (ROWS, "line breaks and end-of-text tokens in language modelling",
      "PackedTexts.KeepTheirLineBreaks PackedTexts.AreCutInGroupsOfAThousandRows"),
     (ROWS, "a step in which no token counts", "StepsWithoutLabels.HaveALineInTheLog"),
