@@ -15,6 +15,7 @@
 
 #include "lockstep/base/error.h"
 #include "tests/comm/cuda_ranks.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 class CudaFailures : public CudaRanks {};
-INSTANTIATE_TEST_SUITE_P(Devices, CudaFailures, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Devices, CudaFailures, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
 // Each tag of a direction has a communicator of NCCL, so a tag for each step would fill the device.
 TEST_P(CudaFailures, RefuseTooManyTags) {
@@ -109,6 +110,41 @@ TEST_P(CudaFailures, MayBeNeededByTwoThreadsAtOnce) {
   for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text;
 }
 
+// Two threads of one rank, for whom no order is wrong. NCCL refuses a call that begins within another one.
+TEST_P(CudaFailures, TakeCallsOfTwoThreads) {
+  if (GetParam() != 1) GTEST_SKIP() << "one rank shows it";
+  each_cuda_rank(1, [](Communicator& group) {
+    std::vector<std::future<void>> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.push_back(std::async(std::launch::async, [&] {
+        const c10::DeviceGuard current(group.device());
+        at::Tensor tensor = on(group, ones(10));
+        for (int step = 0; step < 20; ++step) group.all_reduce_async(tensor)->wait();
+      }));
+    }
+    for (auto& thread : threads) thread.get();
+  });
+}
+
+// LibTorch's pool has 32 streams, which the 33rd user shares with the first: here the last pair with the collectives.
+TEST_P(CudaFailures, HaveAStreamForEachPair) {
+  if (GetParam() != 2) GTEST_SKIP() << "two ranks show it";
+  each_cuda_rank(2, [](Communicator& group) {
+    constexpr int kTags = 16;
+    at::Tensor tensor = on(group, ones(3));
+    for (const int sender : {0, 1}) {
+      for (int tag = 0; tag < kTags; ++tag) {
+        group.rank() == sender ? group.send(tensor, 1 - sender, tag) : group.recv(tensor, sender, tag);
+      }
+    }
+    std::shared_ptr<Work> posted;
+    const at::Tensor received = at::zeros_like(tensor);
+    if (group.rank() == 0) posted = group.irecv(received, 1, kTags - 1);
+    group.all_reduce(tensor);
+    group.rank() == 0 ? posted->wait() : group.send(tensor, 0, kTags - 1);
+  });
+}
+
 // A capture records what runs on a stream; an operation also asks the device whether it has ended.
 TEST_P(CudaFailures, AreRefusedWhileAGraphIsCaptured) {
   if (GetParam() != 1) GTEST_SKIP() << "one rank shows it";
@@ -179,7 +215,7 @@ TEST_P(CudaFailures, NameTheRankThatStandsStill) {
   if (GetParam() == 1) GTEST_SKIP() << "nobody waits for it";
   const int still = GetParam() - 1;
   RanksOptions options;
-  options.timeout = milliseconds(5000);
+  options.timeout = milliseconds(test_size(3000, 5000));
   const auto ends = cuda_ranks(
       GetParam(),
       [&](Communicator& group) {

@@ -19,7 +19,7 @@ class CudaImitated : public ::testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_CUDA(3);
-    if (std::getenv("FAKE_GPU_DEVICES") == nullptr) GTEST_SKIP() << "needs imitated devices, whose NCCL can fail";
+    if (!has_imitated_devices()) GTEST_SKIP() << "needs imitated devices, whose NCCL can fail";
   }
   // Three ranks with these variables. All reduce until the last one kills itself, if it is to.
   static std::vector<RankOutcome> ranks_with(const std::map<std::string, std::string>& variables, bool last_is_killed) {
@@ -51,6 +51,7 @@ TEST_F(CudaImitated, ASystemErrorIsToldInNcclsWordsAndBlamesTheRankThatHasIt) {
       EXPECT_NE(ends[rank].text.find("rank 1 on "), std::string::npos) << ends[rank].text;
       EXPECT_NE(ends[rank].text.find("ended the group: NCCL failed: "), std::string::npos) << ends[rank].text;
       EXPECT_NE(ends[rank].text.find("unhandled system error"), std::string::npos) << ends[rank].text;
+      EXPECT_NE(ends[rank].text.find("--shm-size"), std::string::npos) << ends[rank].text;
       ASSERT_TRUE(ends[rank].cause) << ends[rank].text;
       EXPECT_EQ(ends[rank].cause->rank, 1);
     }

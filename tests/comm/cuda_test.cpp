@@ -12,6 +12,7 @@
 
 #include "lockstep/comm/factory.h"
 #include "tests/comm/cuda_ranks.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,7 @@ void expect_values(const at::Tensor& got, const at::Tensor& want, const std::str
   EXPECT_TRUE(got.cpu().to(at::kDouble).allclose(want.to(at::kDouble), 0.02, 0.02)) << what;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, CudaRanks, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Devices, CudaRanks, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
 TEST_P(CudaRanks, ReduceEveryTypeInEveryWay) {
   each_cuda_rank(GetParam(), [](Communicator& group) {
@@ -31,6 +32,8 @@ TEST_P(CudaRanks, ReduceEveryTypeInEveryWay) {
     for (const at::ScalarType dtype : all_dtypes()) {
       for (const ReduceOp op : reductions_of(dtype)) {
         for (const std::int64_t count : {0, 1, 1009, 100003}) {
+          // The sizes differ in NCCL's kernels, of which imitated devices have one.
+          if (count > 2000 && dtype != at::kFloat && test_size(true, false)) continue;
           const std::string what = std::string(to_string(op)) + " of " + at::toString(dtype);
           const at::Tensor want = reduced_values(dtype, op, size, size * count);
           at::Tensor tensor = on(group, values_of(dtype, op, group.rank(), size * count));
@@ -98,8 +101,9 @@ TEST_P(CudaRanks, FollowTheCallersStream) {
   each_cuda_rank(GetParam(), [](Communicator& group) {
     const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
     const c10::StreamGuard other(cuda.getStreamFromGlobalPool(group.device()));
-    at::Tensor slow = at::rand({2048, 2048}, at::TensorOptions().device(group.device()));
-    for (int i = 0; i < 30; ++i) slow = at::mm(slow, slow).div_(1024);
+    const std::int64_t side = has_imitated_devices() ? 64 : 2048;  // those pause by themselves
+    at::Tensor slow = at::rand({side, side}, at::TensorOptions().device(group.device()));
+    for (int i = 0; i < 30; ++i) slow = at::mm(slow, slow).div_(side / 2);
     const at::Tensor in = slow.sum().isfinite().to(at::kFloat).mul(0).add(group.rank() + 1).view({1});
     at::Tensor out = at::zeros({group.world_size()}, in.options());
     const auto work = group.all_gather_async(out, in);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -8,6 +10,9 @@
 #include "lockstep/launch/ranks/device_count.h"
 
 namespace lockstep {
+
+/// Whether the devices are those of tests/fake_gpu, whose NCCL fails on demand, and which count.
+inline bool has_imitated_devices() { return std::getenv("FAKE_GPU_DEVICES") != nullptr; }
 
 /// How many devices a process that uses CUDA would see: the fake ones if they are preloaded (tests/fake_gpu).
 inline int devices_for_tests() {
@@ -28,5 +33,7 @@ inline std::optional<std::string> why_no_cuda(int devices) {
 
 }  // namespace lockstep
 
-#define SKIP_WITHOUT_CUDA(devices) \
+/// For tests/fake_gpu/count_tests.py: the results say on how many devices a test runs.
+#define SKIP_WITHOUT_CUDA(devices)                       \
+  ::testing::Test::RecordProperty("devices", (devices)); \
   if (const auto why = ::lockstep::why_no_cuda(devices)) GTEST_SKIP() << *why

@@ -51,7 +51,7 @@ void expect_near(const NamedTensors& got, const NamedTensors& want) {
 }
 
 class CudaTrainer : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, CudaTrainer, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaTrainer, ::testing::Values(1, 2, 8), ::testing::PrintToStringParamName());
 
 TEST_P(CudaTrainer, TrainsAsOnTheCpu) {
   SKIP_WITHOUT_CUDA(GetParam());
