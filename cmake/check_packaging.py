@@ -2,6 +2,8 @@
 
 The port of vcpkg is also run by CMake, with vcpkg's commands replaced by ones that print what they were asked.
 
+The image's Dockerfile copies and builds what is there, and .dockerignore leaves out nothing of it.
+
 usage: check_packaging.py SOURCE_DIR
 """
 import json
@@ -112,6 +114,21 @@ def check_port(source):
         expect((pathlib.Path(name) / "packages/tools/lockstep/lockstep-torch").exists(), "the port loses lockstep-torch")
 
 
+# The image: what .dockerignore keeps from it is not what its build reads, and each stage's copies exist.
+def check_docker(source):
+    dockerfile = (source / "packaging/docker/Dockerfile").read_text()
+    ignored = {line.strip("/") for line in (source / ".dockerignore").read_text().splitlines() if line and line[0] != "#"}
+    built = re.findall(r"^( *)add_subdirectory\((\S+)\)", (source / "CMakeLists.txt").read_text(), re.M)
+    needed = {folder.split("/")[0] for indent, folder in built if not indent} | {"cmake", "data", "include", "scripts"}
+    needed |= {"CMakeLists.txt", "CMakePresets.json", "LICENSE"}
+    expect(not needed & ignored, f".dockerignore leaves out {sorted(needed & ignored)}, which the build reads")
+    for name in re.findall(r"^COPY (?!--from)(\S+) ", dockerfile, re.M):
+        expect((source / name).exists(), f"packaging/docker/Dockerfile copies {name}, which is not there")
+    installed = (source / "cmake/LockstepInstall.cmake").read_text()
+    for target in re.search(r"--target ([\w\s-]+?) *\\$", dockerfile, re.M).group(1).split():
+        expect(target in installed, f"packaging/docker/Dockerfile builds {target}, which nothing installs")
+
+
 def main():
     source = pathlib.Path(sys.argv[1]).resolve()
     port = json.loads((source / "packaging/vcpkg/lockstep/vcpkg.json").read_text())
@@ -120,6 +137,7 @@ def main():
     check_changelog(source, version)
     check_names(source, port)
     check_port(source)
+    check_docker(source)
 
 
 main()
