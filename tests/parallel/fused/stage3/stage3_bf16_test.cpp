@@ -14,6 +14,7 @@
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/parallel/fused/stage3/stage3.h"
 #include "tests/support/pretended_hosts.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -130,7 +131,7 @@ TEST_P(Stage3Bf16, HasTheBitsOfStage2) {
       for (const bool reshards : {true, false}) {
         SCOPED_TRACE(std::to_string(bucket_mb) + (reshards ? " reshards" : ""));
         CopiedShards sharded(group, 3, true, reshards, bucket_mb), known(group, 2, true, true, bucket_mb);
-        for (int step = 0; step < 4; ++step) {
+        for (int step = 0; step < test_size(2, 4); ++step) {  // a second each: some fifty messages
           std::vector<at::Tensor> outputs;
           for (CopiedShards* each : {&sharded, &known}) {
             outputs.push_back(each->evaluate(group->rank(), step));
