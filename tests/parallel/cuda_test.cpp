@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CudaDdp,
                                            CudaDdpCase{1, "nccl", "bf16", 0.05}, CudaDdpCase{2, "nccl", "", 1e-5},
                                            CudaDdpCase{2, "", "", 1e-5}, CudaDdpCase{2, "", "fp16", 0.01},
                                            CudaDdpCase{2, "nccl", "int8", 0.05}, CudaDdpCase{2, "", "powersgd", 0.5},
-                                           CudaDdpCase{4, "", "", 1e-5}),
+                                           CudaDdpCase{4, "", "", 1e-5}, CudaDdpCase{8, "", "", 1e-5}),
                          [](const auto& test) {
                            const CudaDdpCase& c = test.param;
                            return std::to_string(c.world_size) + (c.engine[0] != 0 ? "_nccl" : "_default") +
@@ -109,7 +109,7 @@ TEST_P(CudaDdp, EqualsOneProcessOnTheCpu) {
 }
 
 class CudaNorm : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, CudaNorm, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaNorm, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
 
 TEST_P(CudaNorm, OverAllRanksEqualsThatOfTheWholeBatch) {
   SKIP_WITHOUT_CUDA(GetParam());
@@ -135,7 +135,7 @@ TEST_P(CudaNorm, OverAllRanksEqualsThatOfTheWholeBatch) {
 }
 
 class CudaReplicas : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Devices, CudaReplicas, ::testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(Devices, CudaReplicas, ::testing::Values(1, 2, 4, 8), ::testing::PrintToStringParamName());
 
 std::vector<ReplicaDevice> first_cuda_devices(int count) {
   std::vector<ReplicaDevice> devices;
@@ -175,6 +175,31 @@ TEST_P(CudaReplicas, FollowTheCallersStreams) {
     const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
     for (int i = 0; i < GetParam(); ++i) cuda.exchangeStream(cuda.getStreamFromGlobalPool(device_of_rank(i)));
     expect_all_near(weights_of_replicas(GetParam()), want, 1e-5);
+  });
+}
+
+// The second forward must leave the weights alone that the first one's backward needs.
+TEST_P(CudaReplicas, MayRunTwoForwardsBeforeABackward) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(1, [&](const Membership&) {
+    CudaNet plain = same_net();
+    CudaNet net = same_net();
+    net->to(device_of_rank(0));
+    DataParallel<CudaNet> dp(net, first_cuda_devices(GetParam()));
+    const auto loss = [&](const auto& forward) {
+      const at::Tensor first = forward(cuda_inputs(0, GetParam() * kCudaRows));
+      const at::Tensor second = forward(cuda_inputs(1, GetParam() * kCudaRows));
+      return first.square().mean() + second.square().mean();
+    };
+    loss([&](const at::Tensor& x) { return plain->forward(x); }).backward();
+    loss([&](const at::Tensor& x) { return dp.forward(x); }).backward();
+    std::vector<at::Tensor> got;
+    std::vector<at::Tensor> want;
+    for (const at::Tensor& parameter : net->parameters()) got.push_back(parameter.grad());
+    for (const at::Tensor& parameter : plain->parameters()) want.push_back(parameter.grad());
+    got.resize(4);  // without those of the module that is not used
+    want.resize(4);
+    expect_all_near(got, want, 1e-5);
   });
 }
 

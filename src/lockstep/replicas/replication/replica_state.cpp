@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,6 +26,18 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
 constexpr std::uint32_t kUnknownVersion = ~0U;
 std::uint32_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? kUnknownVersion : static_cast<std::uint32_t>(tensor._version());
+}
+
+// A tensor that gets other memory leaves the memory alone that an earlier forward's backward needs, and costs no
+// kernel. If only some tensors changed, they are written in place, so that the pieces of the others do not pile up.
+// @param is_new  `values` is a copy, which nothing else uses
+void put(const at::Tensor& target, const at::Tensor& values, bool is_new) {
+  const bool fits = target.scalar_type() == values.scalar_type() && target.sizes() == values.sizes();
+  if (fits && !is_new) {
+    target.detach().copy_(values);
+  } else {
+    target.set_data(is_new ? values : values.clone());
+  }
 }
 
 std::string shape_and_type(const at::Tensor& tensor) {
@@ -129,17 +140,18 @@ bool ReplicaSet::State::synchronise(std::size_t count) {
   if (modules.front().find_buffers) modules.front().buffers = modules.front().find_buffers();
   check_placement();
   const at::NoGradGuard no_grad;
-  Coalesced coalesced;
+  JoinedTensors weights;
+  JoinedTensors buffers;
   for (std::size_t r = 1; r < count; ++r) {
     TraceScope scope(trace, "broadcast", devices[r].name());
     if (r > 1) modules[r].copy_modes();
-    scope.add_bytes(refresh_weights(r, coalesced) + copy_buffers(r, buffer_writes_.take(r)));
+    scope.add_bytes(refresh_weights(r, weights) + copy_buffers(r, buffers, buffer_writes_.take(r)));
   }
   return trains;
 }
 
 // The program may have frozen a parameter, converted the module or given a parameter other memory.
-std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& coalesced) {
+std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, JoinedTensors& joined) {
   const bool shares = devices[replica].is_cpu() && devices.front().is_cpu();
   for (Parameter& parameter : parameters) {
     for (at::Tensor& leaf : parameter.leaves[replica]) {
@@ -149,12 +161,13 @@ std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& 
       if (shares && !is_same_memory(leaf, parameter.tensor)) leaf.set_data(parameter.tensor.detach());
     }
   }
-  return shares ? 0 : copy_weights(replica, coalesced, weight_writes_.take(replica));
+  return shares ? 0 : copy_weights(replica, joined, weight_writes_.take(replica));
 }
 
-// Copies the weights that were written since the last time, or all of them, one copy per dtype.
-std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coalesced, bool all) {
-  std::unordered_map<int, std::vector<const Parameter*>> changed;
+// Copies the weights that were written since the last time, or all of them.
+std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, JoinedTensors& joined, bool all) {
+  std::vector<const Parameter*> changed;
+  std::vector<at::Tensor> sources;
   for (Parameter& parameter : parameters) {
     const std::uint32_t version = version_of(parameter.tensor);
     const void* memory = parameter.tensor.data_ptr();
@@ -163,35 +176,20 @@ std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coa
     if (is_current) continue;
     parameter.versions[replica] = version;
     parameter.memories[replica] = memory;
-    changed[static_cast<int>(parameter.tensor.scalar_type())].push_back(&parameter);
+    changed.push_back(&parameter);
+    sources.push_back(parameter.tensor);
   }
+  const std::vector<at::Tensor> values = joined.copies_on(devices[replica].tensor_device(), sources);
   std::int64_t bytes = 0;
-  for (const auto& [dtype, group] : changed) {
-    auto& [members, memory] = coalesced[dtype];
-    if (members != group) {  // replicas mostly need the same weights
-      std::vector<at::Tensor> flat;
-      for (const Parameter* parameter : group) flat.push_back(parameter->tensor.detach().reshape({-1}));
-      members = group;
-      memory = at::cat(flat);
-    }
-    const at::Tensor moved = memory.to(devices[replica].tensor_device());
-    bytes += static_cast<std::int64_t>(moved.nbytes());
-    std::int64_t position = 0;
-    for (const Parameter* parameter : group) {
-      const at::Tensor& source = parameter->tensor;
-      const at::Tensor values = moved.narrow(0, position, source.numel()).view(source.sizes());
-      for (at::Tensor leaf : parameter->leaves[replica]) {
-        const bool fits = leaf.scalar_type() == source.scalar_type() && leaf.sizes() == source.sizes();
-        fits ? void(leaf.detach().copy_(values)) : leaf.set_data(values.clone());
-      }
-      position += source.numel();
-    }
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    for (const at::Tensor& leaf : changed[i]->leaves[replica]) put(leaf, values[i], all);
+    bytes += static_cast<std::int64_t>(values[i].nbytes());
   }
   return bytes;
 }
 
 // If a module trains, or trained before, any buffer of numbers may have changed.
-std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
+std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, JoinedTensors& joined, bool all) {
   const std::vector<at::Tensor>& sources = modules.front().buffers;
   auto& seen = buffer_versions_[replica];
   if (modules[replica].find_buffers) {  // the versions may be those of other tensors
@@ -199,16 +197,25 @@ std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
     seen.clear();
   }
   seen.resize(sources.size(), {kUnknownVersion, kUnknownVersion});
-  std::int64_t bytes = 0;
+  std::vector<std::size_t> changed;
+  std::vector<at::Tensor> contents;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    at::Tensor& target = modules[replica].buffers[i];
+    const at::Tensor& target = modules[replica].buffers[i];
     const bool is_counted = !all || !sources[i].is_floating_point();
     const bool is_known =
         is_counted && version_of(sources[i]) != kUnknownVersion && version_of(target) != kUnknownVersion;
     if (is_known && seen[i] == std::make_pair(version_of(sources[i]), version_of(target))) continue;
-    const bool fits = target.scalar_type() == sources[i].scalar_type() && target.sizes() == sources[i].sizes();
-    fits ? void(target.detach().copy_(sources[i]))
-         : target.set_data(sources[i].detach().to(devices[replica].tensor_device(), false, /*copy=*/true));
+    changed.push_back(i);
+    contents.push_back(sources[i]);
+  }
+  const bool travels = !devices[replica].is_cpu();
+  const std::vector<at::Tensor> values =
+      travels ? joined.copies_on(devices[replica].tensor_device(), contents) : contents;
+  std::int64_t bytes = 0;
+  for (std::size_t at = 0; at < changed.size(); ++at) {
+    const std::size_t i = changed[at];
+    const at::Tensor& target = modules[replica].buffers[i];
+    put(target, values[at].detach(), all && travels);
     seen[i] = {version_of(sources[i]), version_of(target)};
     bytes += static_cast<std::int64_t>(target.nbytes());
   }

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/detail/replicas/replica_set.h"
+#include "lockstep/replicas/replication/joined_tensors.h"
 #include "lockstep/replicas/replication/replica_random.h"
 #include "lockstep/replicas/replication/unseen_writes.h"
 #include "lockstep/replicas/worker_threads.h"
@@ -54,12 +55,10 @@ class ReplicaSet::State {
   void check_alike() const;
   void check_placement() const;
   void collect_parameters();
-  // Weights of one dtype in one piece of memory, for all replicas that need the same weights.
-  using Coalesced = std::unordered_map<int, std::pair<std::vector<const Parameter*>, at::Tensor>>;
   // Each function returns the bytes that it copied.
-  std::int64_t refresh_weights(std::size_t replica, Coalesced& coalesced);
-  std::int64_t copy_weights(std::size_t replica, Coalesced& coalesced, bool all);
-  std::int64_t copy_buffers(std::size_t replica, bool all);
+  std::int64_t refresh_weights(std::size_t replica, JoinedTensors& joined);
+  std::int64_t copy_weights(std::size_t replica, JoinedTensors& joined, bool all);
+  std::int64_t copy_buffers(std::size_t replica, JoinedTensors& joined, bool all);
   bool may_be_updated() const;
 
   UnseenWrites weight_writes_;
