@@ -1,5 +1,6 @@
 #include "lockstep/parallel/reducer/backward_flags.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -43,7 +44,14 @@ bool BackwardFlags::any_late() const {
 }
 
 void BackwardFlags::write(at::Tensor memory) const {
-  memory.copy_(as_tensor(const_cast<std::vector<float>&>(values_)));
+  const at::Tensor values = as_tensor(const_cast<std::vector<float>&>(values_));
+  if (memory.device().is_cpu()) {
+    memory.copy_(values);
+    return;
+  }
+  // From page-locked memory the host does not wait for the device, which still computes the last gradients.
+  const auto page_locked = at::TensorOptions().dtype(memory.scalar_type()).pinned_memory(true);
+  memory.copy_(at::empty(values.sizes(), page_locked).copy_(values), /*non_blocking=*/true);
 }
 
 void BackwardFlags::read(const at::Tensor& memory) { as_tensor(values_).copy_(memory); }
