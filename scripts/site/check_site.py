@@ -23,7 +23,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.places.update(values[name] for name in ("id", "name") if values.get(name))
-        for name in ("href", "src"):
+        for name in ("href", "src", "srcset"):
             if values.get(name):
                 # <link rel="canonical"> and the like name an address; a stylesheet is fetched.
                 fetched = tag in LOADS and (tag != "link" or values.get("rel") in ("stylesheet", "icon"))

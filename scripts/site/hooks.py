@@ -19,14 +19,15 @@ LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".cu": "cpp", ".py": "python", ".cmake"
              ".yaml": "yaml", ".yml": "yaml", ".sh": "bash", "": "bash"}
 CODE = re.compile(r"^ *(?P<fence>`{3,}).*?^ *(?P=fence)`*\s*?$"  # fences, and spans in a line
                   r"|(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).)+?(?<!`)(?P=ticks)(?!`)", re.M | re.S)
-LINK = re.compile(r"(\]\()([^()\s]+)(\))")
+LINK = re.compile(r"""(\]\(|<(?:img|source)\b[^>]*?\b(?:src|srcset)=")([^()\s"]+)([)"])""")
+PICTURES = {".svg", ".png", ".gif", ".jpg"}
 
 copies = {}  # path in the project -> name of its page in the site
 
 
 def copy_of(path):
     """The copy's name among the site's sources, of a path in the project."""
-    if path.suffix == ".md":
+    if path.suffix == ".md" or path.suffix in PICTURES:
         name = path
     elif (PROJECT / path).is_dir():
         name = path / "index.md"
@@ -72,6 +73,9 @@ def on_files(files, config):
             if path.parts[0] == "docs" or path in copies or not (PROJECT / path).exists():
                 continue  # what does not exist stays as it is, and mkdocs warns
             copies[path] = copy_of(path)
+            if path.suffix in PICTURES:
+                files.append(File.generated(config, copies[path], abs_src_path=str(PROJECT / path)))
+                continue
             content = content_of(path)
             files.append(File.generated(config, copies[path], content=content, inclusion=InclusionLevel.NOT_IN_NAV))
             if path.suffix == ".md" or (PROJECT / path).is_dir():
@@ -85,7 +89,6 @@ def on_page_markdown(markdown, page, config, files):
     origin = {name: path for path, name in copies.items()}.get(page.file.src_uri)
     path = pathlib.PurePosixPath(origin or f"docs/{page.file.src_uri}")
     folder = path if origin and (PROJECT / origin).is_dir() else path.parent
-    here = posixpath.dirname(page.file.src_uri)
     replaced, end = [], 0
     for match, target, anchor in targets(markdown, folder):
         if target.parts[0] == "docs":
@@ -94,6 +97,8 @@ def on_page_markdown(markdown, page, config, files):
             name = copies[target]
         else:
             continue
+        # mkdocs makes an address of a Markdown link, and leaves HTML as it is.
+        here = posixpath.dirname(page.file.dest_uri if match.group(1).startswith("<") else page.file.src_uri)
         link = posixpath.relpath(name, here or ".") + ("#" + anchor if anchor else "")
         replaced += [markdown[end:match.start()], match.group(1), link, match.group(3)]
         end = match.end()

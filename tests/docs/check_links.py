@@ -10,7 +10,7 @@ import sys
 
 FENCE = re.compile(r"^ *(?P<fence>`{3,}).*?^ *(?P=fence)`*\s*?$", re.M | re.S)
 SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).)+?(?<!`)(?P=ticks)(?!`)", re.S)
-LINK = re.compile(r"\]\(\s*([^()\s]+)\s*\)")
+LINK = re.compile(r"""(?:\]\(\s*|<(?:img|source|a)\b[^>]*?\b(?:src|srcset|href)=")([^()\s"]+)\s*[)"]""")
 SKIPPED = {"build", "_deps", ".git"}
 
 
@@ -60,7 +60,7 @@ def wrong_links(project, pages):
 def wrong_navigation(project, pages):
     docs = project / "docs"
     config = (project / "scripts/site/mkdocs.yml").read_text(encoding="utf-8")
-    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", config[config.index("\nnav:"):], re.M)
+    listed = re.findall(r"^ +- (?:.*: )?(?!repository/)(\S+\.md)\b", config[config.index("\nnav:"):], re.M)
     there = {str(page.relative_to(docs)) for page in pages if docs in page.parents}
     yield from (f"mkdocs.yml: nav has no {name}" for name in sorted(there - set(listed)))
     yield from (f"mkdocs.yml: nav has {name}, and docs/ has not" for name in listed if name not in there)
@@ -75,9 +75,9 @@ def wrong_navigation(project, pages):
 
 def check_rules():
     """What the patterns must find."""
-    page = "# A `b` & [c](d.md)\n# A\n# A\n```\n# no\n[x](y)\n```\n`[x](y)` [z `q`](w.md#v)\n"
+    page = "# A `b` & [c](d.md)\n# A\n# A\n```\n# no\n[x](y)\n```\n`[x](y)` [z `q`](w.md#v)\n<img alt=\"\" src=\"p.svg\">\n"
     assert anchors(page) == {"a-b--c", "a", "a-1"}, anchors(page)
-    assert list(links(page)) == [(1, "d.md"), (8, "w.md#v")], list(links(page))
+    assert list(links(page)) == [(1, "d.md"), (8, "w.md#v"), (9, "p.svg")], list(links(page))
 
 
 def main(project):
