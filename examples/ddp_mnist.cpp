@@ -2,13 +2,17 @@
 //   ddp_mnist -w 2 -nr 0 --data FOLDER
 //   ddp_mnist -w 2 -nr 1 --data FOLDER
 // or at once: lockstep run --nproc-per-node 2 ddp_mnist --data FOLDER, or mpirun -np 2 ddp_mnist --data FOLDER
+// On CUDA devices: -g N takes number N. Under a launcher each rank takes the one of its LOCAL_RANK; -g -1 is the CPU.
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
+#include "device.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/distributed_sampler.h"
@@ -22,13 +26,28 @@
 namespace ls = lockstep;
 
 struct Arguments {
-  int world_size = 1, gpu = -1, nr = 0, epochs = 2;
+  int world_size = 1, nr = 0, epochs = 2;
+  std::optional<int> gpu;
   std::string master_addr = "127.0.0.1", master_port = "8888", data = "data/digits", optimizer = "sgd", backend;
   double lr = 1e-4;
   std::int64_t batch_size = 100;
 };
 
-double accuracy(ls::ConvNet& model, const std::shared_ptr<const ls::Dataset>& test, int rank, int world_size) {
+// The device of -g, or of LOCAL_RANK under a launcher
+torch::Device device_of(const Arguments& args) {
+  if (!args.gpu) return ls::env_string("LOCAL_RANK") ? ls::use_local_device() : torch::Device(torch::kCPU);
+  if (*args.gpu < 0) return {torch::kCPU};
+  const auto devices = static_cast<int>(torch::cuda::device_count());
+  if (*args.gpu >= devices) {
+    throw ls::Error(
+        "there is no CUDA device " + std::to_string(*args.gpu) + ": this process sees " + std::to_string(devices), "-g",
+        "lockstep env shows the devices; -g -1 is the CPU");
+  }
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(*args.gpu)};
+}
+
+double accuracy(ls::ConvNet& model, const std::shared_ptr<const ls::Dataset>& test, torch::Device device, int rank,
+                int world_size) {
   torch::NoGradGuard no_grad;
   model->eval();
   ls::ExactDistributedSamplerOptions share;
@@ -37,8 +56,11 @@ double accuracy(ls::ConvNet& model, const std::shared_ptr<const ls::Dataset>& te
   ls::DataLoaderOptions options;
   options.batch_size = 500;
   ls::DataLoader loader(test, options, std::make_shared<ls::ExactDistributedSampler>(test->size(), share));
-  torch::Tensor correct = torch::zeros({1}, torch::kLong);
-  for (auto& batch : loader) correct += model->forward(batch["images"]).argmax(1).eq(batch["labels"]).sum();
+  torch::Tensor correct = zero_count(device);
+  for (auto& batch : loader) {
+    move_to(batch, device);
+    correct += model->forward(batch["images"]).argmax(1).eq(batch["labels"]).sum();
+  }
   ls::default_group()->all_reduce(correct);
   return 100.0 * correct.item<double>() / static_cast<double>(test->size());
 }
@@ -46,6 +68,8 @@ double accuracy(ls::ConvNet& model, const std::shared_ptr<const ls::Dataset>& te
 void train(const Arguments& args) {
   // Setup the communication with other processes
   const int rank = args.nr;
+  const torch::Device device = device_of(args);
+  const c10::DeviceGuard current(device);
   std::printf("hello! Node # %d is being initialized! Awaiting all nodes to join. \n", rank);
   ls::ProcessGroupOptions group;
   group.init_method = "tcp://" + args.master_addr + ":" + args.master_port;
@@ -68,6 +92,7 @@ void train(const Arguments& args) {
 
   // Create model and WRAP IT WITH DistributedDataParallel
   ls::ConvNet model;
+  model->to(device);
   ls::DistributedDataParallel ddp(model);
 
   // Setup the loss, optimizer, loader
@@ -88,6 +113,7 @@ void train(const Arguments& args) {
     train_sampler->set_epoch(epoch);
     std::int64_t i = 0;
     for (auto& batch : train_loader) {
+      move_to(batch, device);
       // Forward pass
       auto outputs = ddp(batch["images"]);
       auto loss = criterion(outputs, batch["labels"]);
@@ -104,7 +130,7 @@ void train(const Arguments& args) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const double per_rank = args.epochs * static_cast<double>(train_sampler->size()) / took.count();
-  const double percent = accuracy(model, test_dataset, rank, args.world_size);
+  const double percent = accuracy(model, test_dataset, device, rank, args.world_size);
   if (rank == 0) {
     std::printf("%.0f samples/s per rank, %.0f in all\n", per_rank, per_rank * args.world_size);
     std::printf("Accuracy on the test images: %.2f %%\n", percent);
@@ -123,8 +149,9 @@ int main(int argc, char** argv) {
       "  mpirun -np 4 ddp_mnist --data mnist --backend mpi");
   app.add_option("-w,--world_size", args.world_size, "number of nodes in total")->envname("WORLD_SIZE");
   app.add_option("--nr", args.nr, "-nr works too: ranking within the nodes")->envname("RANK");
-  app.add_option("-g,--gpu", args.gpu, "cuda device ID; -1 represents cpu, the only one here")
-      ->check(CLI::IsMember(std::vector<int>{-1}));
+  app.add_option("-g,--gpu", args.gpu,
+                 "cuda device ID; -1 represents cpu. Default: that of LOCAL_RANK under a launcher, else -1")
+      ->check(CLI::Range(-1, 1 << 10));
   app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::Range(1, 1000000));
   app.add_option("--master_addr", args.master_addr, "address of master node (node with rank 0)");
   app.add_option("--master_port", args.master_port, "port number of master node (node with rank 0)");

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "device.h"
 #include "learning.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
@@ -53,11 +54,14 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
   return loaded.model;
 }
 
-double accuracy(ls::Model& model, ls::DataLoader& loader) {
+double accuracy(ls::Model& model, ls::DataLoader& loader, torch::Device device) {
   torch::NoGradGuard no_grad;
   model.eval();
-  torch::Tensor correct = torch::zeros({1}, torch::kLong);
-  for (auto& batch : loader) correct += model.forward(batch).argmax(1).eq(batch["labels"]).sum();
+  torch::Tensor correct = zero_count(device);
+  for (auto& batch : loader) {
+    move_to(batch, device);
+    correct += model.forward(batch).argmax(1).eq(batch["labels"]).sum();
+  }
   ls::default_group()->all_reduce(correct);
   return 100.0 * correct.item<double>() / static_cast<double>(loader.dataset()->size());
 }
@@ -66,6 +70,7 @@ void train(const Arguments& args) {
   // Initialize the distributed process group
   ls::init_process_group();
   const int rank = ls::get_rank(), world_size = ls::get_world_size();
+  const torch::Device device = ls::use_local_device();  // the CPU if there is no other
   torch::manual_seed(42);
 
   // Load the datasets, the tokenizer and the model
@@ -75,6 +80,7 @@ void train(const Arguments& args) {
   for (const auto& [name, id] : train_rows->labels()) labels.at(static_cast<std::size_t>(id)) = name;
   const auto tokenizer = ls::load_tokenizer(args.tokenizer);
   auto model = load_model(args, tokenizer, labels);
+  model->to(device);
 
   // Wrap the model with DistributedDataParallel; after that, each rank draws its own dropout
   ls::DistributedDataParallel ddp(model);
@@ -111,6 +117,7 @@ void train(const Arguments& args) {
     // Set the epoch for the sampler to ensure a different shuffling each epoch
     train_sampler->set_epoch(epoch);
     for (auto& batch : train_loader) {
+      move_to(batch, device);
       optimizer.zero_grad();
       auto loss = model->loss(ddp(batch), batch).mean();
       loss.backward();
@@ -123,7 +130,7 @@ void train(const Arguments& args) {
       ++global_step;
     }
   }
-  const double percent = accuracy(*model, test_loader);
+  const double percent = accuracy(*model, test_loader, device);
   if (rank == 0) std::printf("Accuracy on the test reviews: %.2f %%\n", percent);
   if (rank == 0) hint.print(learning_rate_of(args.model, args.lr, 2e-5));
 

@@ -64,7 +64,7 @@ double accuracy(Parallel& model, ls::DataLoader& test) {
   model.module()->eval();
   std::int64_t correct = 0, pairs = 0;
   for (auto& batch : test) {
-    correct += model(batch).argmax(1).eq(batch["labels"]).sum().item<std::int64_t>();
+    correct += model(batch).argmax(1).cpu().eq(batch["labels"]).sum().item<std::int64_t>();
     pairs += batch["labels"].size(0);
   }
   return 100.0 * static_cast<double>(correct) / static_cast<double>(pairs);

@@ -79,7 +79,7 @@ double evaluate(Parallel& model, ls::DataLoader& validloader) {
   for (auto& batch : validloader) {
     auto [loss, logits] = output_of(model, batch);
     count += batch["labels"].size(0);
-    acc_num += logits.argmax(-1).eq(batch["labels"]).sum().item<std::int64_t>();
+    acc_num += logits.argmax(-1).cpu().eq(batch["labels"]).sum().item<std::int64_t>();
   }
   return static_cast<double>(acc_num) / static_cast<double>(count);
 }

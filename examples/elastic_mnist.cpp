@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "device.h"
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/mnist.h"
 #include "lockstep/models/convnet.h"
@@ -81,6 +82,7 @@ void train(const Arguments& args) {
   ls::elastic_loop(args.steps, state, [&](ls::ElasticSteps& steps) {
     // Called again after each change of ranks: all that belongs to a group is made here
     rank = steps.group()->rank();
+    say_that_devices_are_unused("elastic_loop", rank);
     if (rank == 0)
       std::printf("From step %ld on: ranks in all: %d\n", static_cast<long>(steps.step()), steps.group()->world_size());
     ls::DistributedDataParallelOptions options;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/optim/adam.h"
@@ -29,6 +30,7 @@ struct Arguments {
 
 void train(const Arguments& args) {
   ls::init_process_group(args.engine);
+  say_that_devices_are_unused("fully_shard", ls::get_rank());
   torch::manual_seed(42);
   ls::GPT2Config config;
   config.vocab_size = 512;

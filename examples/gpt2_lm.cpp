@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "device.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
@@ -49,6 +50,7 @@ void train(const Arguments& args) {
   // 1.2. Create model, optimizer and tokenizer
   ls::init_process_group();
   const int rank = ls::get_rank();
+  const torch::Device device = ls::use_local_device();  // the CPU if there is no other
   torch::manual_seed(42);
   auto tokenizer = ls::load_tokenizer(args.tokenizer);
   // Add pad token for batch training because GPT2 tokenizer doesn't have pad token.
@@ -57,6 +59,7 @@ void train(const Arguments& args) {
   }
   tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
   auto model = load_model(args, tokenizer);
+  model->to(device);
 
   // 1.3. Parallelize the model; after that, each rank draws its own dropout
   ls::DistributedDataParallel ddp(model);
@@ -84,6 +87,7 @@ void train(const Arguments& args) {
   for (int epoch = 0; step < args.train_step; ++epoch) {
     sampler->set_epoch(epoch);
     for (auto& batch : dataloader) {
+      move_to(batch, device);
       model->zero_grad();
       auto loss = model->loss(ddp(batch), batch).mean();
       loss.backward();

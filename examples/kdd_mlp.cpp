@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 
+#include "device.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
@@ -34,14 +35,14 @@ struct Arguments {
 
 std::vector<ls::ReplicaDevice> devices_of(int replicas) {
   std::vector<ls::ReplicaDevice> devices;
-  for (int i = 0; i < replicas; ++i) devices.emplace_back("cpu:" + std::to_string(i));
+  for (int i = 0; i < replicas; ++i) devices.emplace_back(i);
   return devices;
 }
 
-double accuracy(ls::Mlp& model, const ls::TensorDataset& test) {
+double accuracy(ls::Mlp& model, const ls::TensorDataset& test, torch::Device device) {
   torch::NoGradGuard no_grad;
   model->eval();
-  const auto prediction = model->forward(test.fields().at("features")).argmax(1);
+  const auto prediction = model->forward(test.fields().at("features").to(device)).argmax(1).cpu();
   return 100.0 * prediction.eq(test.fields().at("labels")).to(torch::kDouble).mean().item<double>();
 }
 
@@ -57,6 +58,7 @@ void train(const Arguments& args) {
   share.num_replicas = launched ? ls::get_world_size() : 1;
   share.rank = launched ? ls::get_rank() : 0;
   torch::manual_seed(42);
+  const torch::Device device = ls::use_local_device();  // the CPU if there is no other
 
   // The data: the scaling of columns comes from the training file, and is applied to the test file
   const ls::CsvData data = ls::read_nsl_kdd(args.train);
@@ -69,6 +71,7 @@ void train(const Arguments& args) {
 
   // The model, and what runs it
   ls::Mlp mynn;
+  mynn->to(device);
   std::function<torch::Tensor(const torch::Tensor&)> forward = [&](const auto& x) { return mynn->forward(x); };
   std::optional<ls::DistributedDataParallel<ls::Mlp>> ddp;
   std::optional<ls::DataParallel<ls::Mlp>> parallel;
@@ -86,6 +89,7 @@ void train(const Arguments& args) {
     sampler->set_epoch(epoch);
     long batch_id = 0;
     for (auto& batch : loader) {
+      move_to(batch, device);
       // pass input data to get the prediction outputs by the current model
       auto prediction = forward(batch["features"]);
       // compare prediction and the actual output label and compute the loss
@@ -108,7 +112,7 @@ void train(const Arguments& args) {
     std::printf("%.3f ms per batch of %ld\n", took.count() / static_cast<double>(args.epochs * total_step),
                 static_cast<long>(args.batch_size));
     std::printf("Accuracy on the %ld test records: %.2f %%, where the majority guess reaches %.2f %%\n",
-                static_cast<long>(test->size()), accuracy(mynn, *test), std::max(attacks, 100 - attacks));
+                static_cast<long>(test->size()), accuracy(mynn, *test, device), std::max(attacks, 100 - attacks));
   }
   if (launched) ls::destroy_process_group();
 }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "device.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/language_modeling_collator.h"
@@ -33,6 +34,7 @@ void train(const Arguments& args) {
   ls::ParallelContextOptions sizes;
   sizes.data_parallel_size = args.dp_size;
   auto parallel_context = ls::ParallelContext::from_env(sizes);
+  const torch::Device device = ls::use_local_device();  // the CPU if there is no other
 
   // 1.2. Create model, optimizer and tokenizer
   auto tokenizer = ls::load_tokenizer(args.tokenizer);
@@ -41,6 +43,7 @@ void train(const Arguments& args) {
   ls::LoadOptions load;
   load.tokenizer_size = tokenizer.vocab_size();
   auto model = ls::load_or_make_model(args.model, ls::TextTask::CausalLanguageModel, load, tokenizer.pad_id()).model;
+  model->to(device);
   ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
   ls::ready(model, parallel_context);
 
@@ -68,6 +71,7 @@ void train(const Arguments& args) {
     train_sampler->set_epoch(epoch);
     for (auto& batch : dataloader) {
       if (step == args.train_step) break;
+      move_to(batch, device);
       model->zero_grad();
       auto loss = model->loss(model->forward(batch), batch).mean();
       loss.backward();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/mnist.h"
@@ -49,7 +50,7 @@ struct Arguments {
 };
 
 // Each rank evaluates its share of the test images; the counts are added up.
-double accuracy(Net& model, const Arguments& args) {
+double accuracy(Net& model, const Arguments& args, torch::Device device) {
   const torch::NoGradGuard no_grad;
   model.eval();
   Images images(args.data, ls::Split::Test);
@@ -57,17 +58,21 @@ double accuracy(Net& model, const Arguments& args) {
   auto loader = torch::data::make_data_loader(
       images.map(torch::data::transforms::Stack<>()),
       ls::TorchDataSampler(std::make_shared<ls::ExactDistributedSampler>(count)), args.batch_size);
-  torch::Tensor correct = torch::zeros({1}, torch::kLong);
-  for (auto& batch : *loader) correct += model.forward(batch.data).argmax(1).eq(batch.target).sum();
+  torch::Tensor correct = zero_count(device);
+  for (auto& batch : *loader) {
+    correct += model.forward(batch.data.to(device)).argmax(1).eq(batch.target.to(device)).sum();
+  }
   ls::default_group()->all_reduce(correct);
   return 100.0 * correct.item<double>() / static_cast<double>(count);
 }
 
 void train(const Arguments& args) {
   ls::init_process_group();
+  const torch::Device device = ls::use_local_device();  // the CPU if there is no other
   torch::manual_seed(1);
   auto model = std::make_shared<Net>();
   if (!args.weights.empty() && std::filesystem::exists(args.weights)) torch::load(model, args.weights);
+  model->to(device);
   ls::DistributedDataParallel ddp(model);
 
   Images images(args.data, ls::Split::Train);
@@ -84,14 +89,14 @@ void train(const Arguments& args) {
     double last_loss = 0;
     for (auto& batch : *loader) {
       optimizer.zero_grad();
-      auto loss = torch::nll_loss(ddp(batch.data), batch.target);
+      auto loss = torch::nll_loss(ddp(batch.data.to(device)), batch.target.to(device));
       loss.backward();
       torch::nn::utils::clip_grad_norm_(ddp.parameters(), 1.0);
       optimizer.step();
       last_loss = loss.item<double>();
     }
     scheduler.step();
-    const double percent = accuracy(*model, args);
+    const double percent = accuracy(*model, args, device);
     if (ls::get_rank() == 0) std::printf("Epoch %d: loss %.4f, accuracy %.2f %%\n", epoch, last_loss, percent);
   }
   if (ls::get_rank() == 0 && !args.weights.empty()) torch::save(model, args.weights);

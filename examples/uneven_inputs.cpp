@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "device.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/optim/sgd.h"
@@ -16,10 +17,10 @@
 namespace ls = lockstep;
 
 // `count` batches of this rank: points on the line y = 2x + 1.
-std::vector<torch::Tensor> batches_of_rank(int count) {
+std::vector<torch::Tensor> batches_of_rank(int count, torch::Device device) {
   torch::manual_seed(42 + ls::get_rank());
   std::vector<torch::Tensor> batches;
-  for (int i = 0; i < count; ++i) batches.push_back(torch::rand({8, 1}));
+  for (int i = 0; i < count; ++i) batches.push_back(torch::rand({8, 1}).to(device));
   return batches;
 }
 
@@ -31,9 +32,11 @@ void train(const std::vector<int>& counts, bool without_join) {
         std::to_string(counts.size()) + " numbers of batches for " + std::to_string(ls::get_world_size()) + " ranks",
         "--batches", "give one number for each rank");
   }
-  const auto data = batches_of_rank(counts.at(static_cast<std::size_t>(rank)));
+  const torch::Device device = ls::use_local_device();  // the CPU if there is no other
+  const auto data = batches_of_rank(counts.at(static_cast<std::size_t>(rank)), device);
 
   torch::nn::Linear line(1, 1);
+  line->to(device);
   ls::DistributedDataParallel ddp(line);
   ls::SGD optimizer(line->parameters(), torch::optim::SGDOptions(0.5));
 

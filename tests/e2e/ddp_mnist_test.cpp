@@ -165,7 +165,8 @@ INSTANTIATE_TEST_SUITE_P(Table, DdpMnistRefuses,
                                            BadInput{"no_epochs", {"--epochs", "0"}, "epochs", 2},
                                            BadInput{"rank_outside", {"-w", "2", "-nr", "2"}, "rank", 1},
                                            BadInput{"no_world", {"-w", "0"}, "world", 1},
-                                           BadInput{"gpu", {"-g", "0"}, "gpu", 2}),
+                                           BadInput{"gpu", {"-g", "0"}, "there is no CUDA device 0", 1},
+                                           BadInput{"no_gpu", {"-g", "-2"}, "gpu", 2}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(DdpMnist, TruncatedImagesAreNamedOnEveryRank) {

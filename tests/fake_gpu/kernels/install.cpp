@@ -2,6 +2,7 @@
 // first context, behind LibTorch.
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/transformers/attention.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
@@ -63,6 +64,8 @@ torch::Library* install() {
   library->impl("copy_", TORCH_FN(copy_on_device));
   library->impl("native_dropout", TORCH_FN(dropout_on_device));
   library->impl("_fused_sdp_choice", TORCH_FN(attention_by_products));
+  // scaled_dot_product_attention asks this one, whose own answer depends on cuDNN's version.
+  at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&attention_by_products);
   at::globalContext().setUserEnabledCuDNN(false);  // its operators have no counterpart on the CPU
   return library;
 }
