@@ -27,6 +27,7 @@ parser.add_argument("--adam", choices=["fused", "default"], default="fused")
 parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
 parser.add_argument("--wrapper", choices=["ddp", "fsdp2"], default="ddp")
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
 parser.add_argument("--memory", action="store_true", help="also watch what the ranks hold, which takes time")
 arguments = parser.parse_args()
 
@@ -113,14 +114,20 @@ torch.manual_seed(0)
 world_size = int(os.environ["WORLD_SIZE"])
 os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch asks for it, and is built without it
 is_distributed = world_size > 1 or arguments.wrapper == "fsdp2"
+device = torch.device(arguments.device)
+if arguments.device == "cuda":
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    torch.cuda.set_device(device)
 if is_distributed:
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo" if arguments.device == "cpu" else "nccl")
 held = HeldMemory()
 if arguments.layers == "huggingface":
     module = huggingface_model(arguments.model)
 else:  # fully_shard never needs a whole model in memory, as ours does not
     with torch.device("meta" if arguments.wrapper == "fsdp2" else "cpu"):
         module = MODELS[arguments.model]()
+if arguments.device == "cuda":
+    module.to(device)
 model = module
 if arguments.wrapper == "fsdp2":
     model = shard(module, world_size)
@@ -131,6 +138,7 @@ if arguments.compile:
 fused = arguments.adam == "fused" and has_fused_adam()
 optimizer = torch.optim.Adam(module.parameters(), lr=1e-4, **({"fused": True} if fused else {}))
 inputs, labels = module.random_batch(arguments.batch, arguments.seq)
+inputs, labels = [each.to(device) for each in inputs], labels.to(device)
 
 times = []
 if arguments.memory:
@@ -139,15 +147,17 @@ sent_before = bytes_sent_by_host()
 for step in range(arguments.steps + max(3, arguments.steps // 5)):
     start = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
-    with torch.autocast("cpu", torch.bfloat16, enabled=arguments.dtype == "bf16"):
+    with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bf16"):
         output = model(*inputs)
     module.loss(output.float(), labels).backward()
     optimizer.step()
+    if arguments.device == "cuda":
+        torch.cuda.synchronize()
     times.append(time.perf_counter() - start)
 sent = (bytes_sent_by_host() - sent_before) / len(times)
 times = times[-arguments.steps:]
-memory = torch.tensor([resident_mib()])
-held_by_all = torch.tensor([held.stop()])
+memory = torch.tensor([resident_mib()], device=device)
+held_by_all = torch.tensor([held.stop()], device=device)
 if is_distributed:
     dist.all_reduce(memory, dist.ReduceOp.MAX)
     dist.all_reduce(held_by_all)

@@ -75,6 +75,10 @@ class BenchStep : public Benchmark {
                    "other builds of Lockstep in turn with this one, for example with another LibTorch: their build "
                    "folders, such as build/torch")
         ->delimiter(',');
+    app.add_option("--device", work_.device,
+                   "cpu, or cuda: each rank, ours and PyTorch's, on the device of its LOCAL_RANK, gradients by NCCL")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     app.add_option("--engine", work_.engine, "engine that connects our ranks; default: the fastest there is");
     app.add_option("--threads", work_.threads,
                    "threads of each rank, for all numbers of ranks alike; default: cores / the largest number of ranks")
@@ -94,7 +98,9 @@ class BenchStep : public Benchmark {
                    "lockstep bench step --model mlp --batch 64 --ranks 2 --modes fused,unfused,alone",
                    "lockstep bench step --model convnet --ranks 2 --engine gloo --json",
                    "lockstep bench step --model bert-base --batch 4 --seq 128 --ranks 2 --dtype bf16 --peer pytorch",
-                   "lockstep bench step --model bert-mini --batch 4 --ranks 1,2,4 --plot step.svg"});
+                   "lockstep bench step --model bert-mini --batch 4 --ranks 1,2,4 --plot step.svg",
+                   "lockstep bench step --device cuda --modes unfused --model bert-base --batch 32 --seq 128 "
+                   "--ranks 1,8 --peer pytorch --python torch-env/bin/python3"});
   }
 
   int run() override {
@@ -181,6 +187,7 @@ class BenchStep : public Benchmark {
                       {"batch", work_.batch},
                       {"seq", work_.sequence_length},
                       {"dtype", work_.dtype},
+                      {"device", work_.device},
                       {"ranks", contender.ranks},
                       {"median_ms", median(contender.median_ms)},
                       {"samples_per_s", samples_per_s(contender)},

@@ -38,8 +38,9 @@ bool is_of_huggingface(const std::string& peer) { return peer.rfind("huggingface
 
 std::string options(const StepWork& work) {
   // Builds of other ages know fp32 without the flag.
-  return fmt::format(" --model {} --batch {} --seq {} --steps {}{}", shell_quoted(work.model), work.batch,
-                     work.sequence_length, work.steps, work.dtype == "fp32" ? "" : " --dtype " + work.dtype);
+  return fmt::format(" --model {} --batch {} --seq {} --steps {}{}{}", shell_quoted(work.model), work.batch,
+                     work.sequence_length, work.steps, work.dtype == "fp32" ? "" : " --dtype " + work.dtype,
+                     work.device == "cpu" ? "" : " --device " + work.device);
 }
 
 std::string our_command(const std::string& worker, const StepWork& work, int ranks, const std::string& mode) {

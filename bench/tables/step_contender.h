@@ -18,7 +18,8 @@ struct StepWork {
   int threads = 0;             // of each rank
   std::string engine;          // of our ranks; empty: the fastest there is
   std::string python = "/usr/bin/python3";
-  bool profile = false;  // of this build's steps
+  bool profile = false;        // of this build's steps
+  std::string device = "cpu";  // or cuda: each rank on the device of its LOCAL_RANK
 };
 
 struct StepContender {

@@ -20,6 +20,8 @@
 #include "bench/workers/timed_batches.h"
 #include "bench/workers/trace_cost.h"
 #include "bench/workers/workers.h"
+#include "lockstep/base/error.h"
+#include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/trace.h"
 #include "lockstep/detail/tensor/autocast.h"
@@ -44,6 +46,7 @@ struct Arguments {
   std::string dtype = "fp32";
   bool memory = false;
   bool profile = false;
+  std::string device = "cpu";
 };
 
 // "mlp" means the one that is large enough to need synchronisation.
@@ -97,11 +100,12 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
 // Losses are computed in fp32, as Trainer does.
 template <typename Wrapper>
 at::Tensor output_of(Wrapper& ddp, torch::nn::Module& model, const ls::Batch& batch, const Arguments& args) {
-  if (args.dtype == "bf16" && args.mode != "fused-casts") {
+  if (args.dtype == "bf16" && args.mode != "fused-casts" && args.device == "cpu") {
     const ls::Bf16Forward bf16(model);
     return ddp(batch).to(at::kFloat);
   }
-  const ls::Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, args.dtype == "bf16");
+  const auto type = args.device == "cuda" ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  const ls::Autocast autocast(type, at::kBFloat16, args.dtype == "bf16");
   return ddp(batch).to(at::kFloat);
 }
 
@@ -145,25 +149,38 @@ nlohmann::ordered_json profile_of(const Arguments& args, const Step& step) {
   return report;
 }
 
+c10::Device device_of(const Arguments& args) {
+  const c10::Device device = args.device == "cpu" ? c10::Device(c10::kCPU) : ls::use_local_device();
+  if (args.device != "cpu" && device.is_cpu()) {
+    throw ls::Error("this process sees no CUDA device", "--device cuda", "lockstep env says why");
+  }
+  return device;
+}
+
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
   ls::HeldMemory held;
   // In stage 3 no rank ever holds the whole model.
   const auto model = stage_of(args) == 3 ? ls::deferred([&] { return model_of(args.model); }) : model_of(args.model);
+  const c10::Device device = device_of(args);
+  if (!device.is_cpu()) model->to(device);
   ls::DistributedDataParallelOptions options;
-  if (args.dtype == "bf16" && args.mode != "fused-casts") options.compute_dtype = at::kBFloat16;
+  const bool computes_bf16 = args.dtype == "bf16" && args.mode != "fused-casts" && device.is_cpu();
+  if (computes_bf16) options.compute_dtype = at::kBFloat16;
   if (stage_of(args) > 1) options.bucket_cap_mb = 2;  // as Trainer
   ls::DistributedDataParallel ddp(model, options);
   const auto optimizer = make_optimizer(args, ddp, model->parameters());
   ls::RandomBatchOptions shape;
   shape.size = args.batch;
   shape.sequence_length = args.seq;
-  const ls::Batch batch = model->random_batch(shape);
+  ls::Batch batch = model->random_batch(shape);
+  for (auto& [name, tensor] : batch) tensor = tensor.to(device);
   const auto step = [&] {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     model->loss(output_of(ddp, *model, batch, args), batch).mean().backward();
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
+    if (!device.is_cpu()) torch::cuda::synchronize(device.index());
   };
   ls::MeasuredSteps measured;
   measured.warm_up = std::max(3, args.steps / 5);
@@ -207,5 +224,6 @@ int lockstep::run_step_worker(int argc, char** argv) {
   app.add_flag("--memory", args.memory);
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_flag("--profile", args.profile);
+  app.add_option("--device", args.device)->check(CLI::IsMember({"cpu", "cuda"}));
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }
