@@ -42,7 +42,7 @@ TEST(CommandHelp, OfEverySubcommandListsFlagsAndExamples) {
   for (const char* name :
        {"run",       "launch",        "config",  "slurm",  "chaos", "train",   "evaluate", "predict", "estimate-memory",
         "plan",      "test",          "env",     "verify", "trace", "sampler", "model",    "data",    "tokenize",
-        "tokenizer", "merge-weights", "inspect", "report"}) {
+        "tokenizer", "merge-weights", "inspect", "report", "doctor"}) {
     EXPECT_TRUE(says(overview, std::string("\n  ") + name + " ")) << overview;
     const ProgramEnd help = run_command({name, "--help"});
     EXPECT_EQ(help.code, 0) << name;

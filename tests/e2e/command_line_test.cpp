@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         CommandOfProgram{"inspect", "inspect " + kShippedTokenizer, 0, "2000", nullptr},
         CommandOfProgram{"report", "report /nowhere", 1, nullptr, "lockstep report: error: "},
         CommandOfProgram{"merge_weights", "merge-weights /nowhere merged", 2, nullptr, "there is no folder /nowhere"},
+        CommandOfProgram{"doctor", "doctor --steps heart", 2, nullptr, "heart"},
         CommandOfProgram{"verify", "verify --tolerance nan", 2, nullptr, "--tolerance is nan"},
         CommandOfProgram{"trace", "trace --model mlp --devices tpu:0", 2, nullptr, "is not a device for a replica"},
         CommandOfProgram{"estimate_memory", "estimate-memory bert-gigantic", 2, nullptr, "bert-gigantic"},
