@@ -1,5 +1,7 @@
 #include "lockstep/parallel/fused/fused_bucket.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -55,6 +57,15 @@ std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, 
                 "build the optimizer over the parameters of the module that is wrapped");
   }
   return chosen;
+}
+
+std::string why_no_bucket(const GradientBuckets& gradients) {
+  for (const NamedTensor& parameter : gradients.parameters()) {
+    if (parameter.tensor.device().is_cpu()) continue;
+    return fmt::format("parameter \"{}\" is on {}, and the update that ranks share writes memory of the CPU alone",
+                       parameter.name, parameter.tensor.device().str());
+  }
+  return "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
 }
 
 std::size_t position_of(const std::vector<FusedBucket>& buckets, std::size_t index) {

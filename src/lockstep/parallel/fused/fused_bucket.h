@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -31,6 +32,9 @@ struct FusedBucket {
 /// @throws Error  if the optimizer has none of the parameters in `gradients`
 std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, const FlatOptimizer& optimizer,
                                               const Communicator& communicator);
+
+/// Why `choose_fused_buckets` has chosen none.
+std::string why_no_bucket(const GradientBuckets& gradients);
 
 /// The place in `buckets` of the bucket that GradientBuckets counts as `index`.
 std::size_t position_of(const std::vector<FusedBucket>& buckets, std::size_t index);

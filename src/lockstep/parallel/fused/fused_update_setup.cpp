@@ -94,7 +94,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   check_no_shared_memory(chosen);
   if (communicator->world_size() > 1) check_equal_across_ranks(*communicator, named, "parameter of the optimizer");
   if (chosen.empty()) {
-    reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
+    reason = why_no_bucket(gradients);
     return nullptr;
   }
   check_hybrid_shard(options, buckets, gradients, *communicator);

@@ -17,9 +17,15 @@ void check_virtual_shards(const DistributedDataParallelOptions& options, const M
                        communicator.world_size()),
            "take at least as many shards as ranks");
   }
-  if (!communicator.device().is_cpu()) {
-    refuse("virtual shards on " + communicator.device().str() + ", whose kernels promise no fixed order of additions",
+  const auto refuse_device = [&](const std::string& what, c10::Device device) {
+    if (device.is_cpu()) return;
+    refuse(what + " on " + device.str() + ", whose kernels promise no fixed order of additions",
            "train on the CPU" + without);
+  };
+  refuse_device("virtual shards", communicator.device());
+  // The group may be of the CPU, with another engine beside it for devices.
+  for (const NamedTensor& parameter : tensors.parameters) {
+    refuse_device("virtual shards with parameter \"" + parameter.name + "\"", parameter.tensor.device());
   }
   if (options.static_graph) {
     refuse("static_graph with virtual shards, whose backwards hold no bucket back", "leave static_graph out");
