@@ -13,6 +13,7 @@
 #include "lockstep/optim/update/local_update.h"
 #include "lockstep/optim/update/optimizer_state.h"
 #include "lockstep/optim/update/sharded_update.h"
+#include "lockstep/optim/update/tensor_norms.h"
 
 namespace lockstep {
 
@@ -73,14 +74,16 @@ void FlatOptimizer::zero_grad() {
     delegate_->gradients_dropped();
   }
   const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
   for (auto& group : param_groups_) {
     for (at::Tensor& parameter : group.params()) {
       at::Tensor& gradient = parameter.mutable_grad();
       if (!gradient.defined()) continue;
       if (gradient.requires_grad()) gradient = gradient.detach();  // from backward with create_graph
-      gradient.zero_();
+      gradients.push_back(gradient);
     }
   }
+  zero_tensors(gradients);
 }
 
 void FlatOptimizer::save(torch::serialize::OutputArchive& archive) const {

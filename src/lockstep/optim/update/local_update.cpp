@@ -16,6 +16,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/update/gradient_memory.h"
+#include "lockstep/optim/update/tensor_norms.h"
 
 namespace lockstep {
 namespace {
@@ -142,7 +143,9 @@ StepResult LocalUpdate::run(const StepOptions& options) {
 }
 
 void LocalUpdate::zero_gradients() const {
-  for (const Piece& piece : pieces_) (piece.original.defined() ? piece.original : piece.gradient).zero_();
+  std::vector<at::Tensor> gradients;
+  for (const Piece& piece : pieces_) gradients.push_back(piece.original.defined() ? piece.original : piece.gradient);
+  zero_tensors(gradients);
 }
 
 void LocalUpdate::update(double factor, bool zero) {
@@ -169,12 +172,14 @@ void LocalUpdate::update(double factor, bool zero) {
   gradient.factor = factor;
   gradient.zero = zero;
   state_.update(runs, gradient);
+  std::vector<at::Tensor> not_zero;
   for (const Piece& piece : pieces_) {
     bump_version(piece.slot->parameter);
     if (zero && piece.plain) bump_version(piece.gradient);
-    if (zero && !piece.plain) piece.gradient.zero_();
-    if (zero && piece.original.defined()) piece.original.zero_();
+    if (zero && !piece.plain) not_zero.push_back(piece.gradient);
+    if (zero && piece.original.defined()) not_zero.push_back(piece.original);
   }
+  zero_tensors(not_zero);
 }
 
 }  // namespace lockstep
