@@ -17,7 +17,7 @@ import tempfile
 
 # Libraries of LibTorch that ask for CUDA's, and the beginnings of the names that each of CUDA's exports. The first
 # match counts.
-IMPORTERS = ["libtorch_cuda.so", "libtorch_cuda_linalg.so", "libtorch_nvshmem.so", "libc10_cuda.so"]
+IMPORTERS = ["libtorch_cuda.so", "libtorch_cuda_linalg.so", "libtorch_nvshmem.so", "libc10_cuda.so", "libtorch_python.so"]
 OWNERS = [
     ("libcublasLt", "cublasLt"), ("libcublas", "cublas"), ("libcudnn", "cudnn"), ("libcufft", "cufft"),
     ("libcufile", "cuFile"), ("libcurand", "curand"), ("libcusolver", "cusolver"), ("libcusparseLt", "cusparseLt"),

@@ -133,6 +133,13 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   return ncclSuccess;
 }
 
+// Memory that NCCL may use without copies: there is nothing to do for it here.
+ncclResult_t ncclCommRegister(const ncclComm_t, void* buffer, std::size_t, void** handle) {
+  *handle = buffer;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
+
 ncclResult_t ncclCommCount(const ncclComm_t communicator, int* count) {
   *count = communicator->size;
   return ncclSuccess;

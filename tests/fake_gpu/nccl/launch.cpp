@@ -11,6 +11,7 @@
 
 #include "tests/fake_gpu/nccl/communicator.h"
 #include "tests/fake_gpu/nccl/failures.h"
+#include "tests/fake_gpu/runtime/context.h"
 #include "tests/fake_gpu/runtime/counters.h"
 #include "tests/fake_gpu/runtime/event.h"
 #include "tests/fake_gpu/runtime/fake_device.h"
@@ -75,7 +76,13 @@ ncclResult_t begin(ncclComm* communicator, const std::function<ncclResult_t()>& 
     return result;
   };
   communicator->state = ncclInProgress;
-  if (communicator->blocking) return run();
+  if (communicator->blocking) {
+    const int before = current_device();
+    cudaSetDevice(communicator->device);  // whose default stream is meant, if it is that
+    const ncclResult_t result = run();
+    cudaSetDevice(before);
+    return result;
+  }
   std::thread([=] {
     std::this_thread::sleep_for(std::chrono::microseconds(number_of("FAKE_NCCL_LAUNCH_US", 30)));
     cudaSetDevice(communicator->device);

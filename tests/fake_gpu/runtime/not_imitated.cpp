@@ -1,19 +1,8 @@
 // Functions of the CUDA runtime that LibTorch can call and that are not imitated: they say so, and return
-// cudaErrorNotSupported. Without CUDA's header, because their parameters do not matter.
-#include <cstdio>
+// cudaErrorNotSupported.
+#include "tests/fake_gpu/runtime/not_imitated.h"
 
-namespace {
-
-int refuse_call(const char* name) {
-  std::fprintf(stderr, "[fake GPU] %s is not imitated\n", name);
-  constexpr int kNotSupported = 801;
-  return kNotSupported;
-}
-
-}  // namespace
-
-#define NOT_IMITATED(name) \
-  extern "C" int name() { return refuse_call(#name); }
+#define NOT_IMITATED(name) REFUSED_CALL(name, 801)
 NOT_IMITATED(cudaDeviceGetDefaultMemPool)
 NOT_IMITATED(cudaDeviceGetGraphMemAttribute)
 NOT_IMITATED(cudaDeviceSetGraphMemAttribute)

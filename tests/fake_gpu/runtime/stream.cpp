@@ -92,7 +92,9 @@ bool Stream::idle() {
 void Stream::wait() {
   std::unique_lock<std::mutex> lock(mutex_);
   const unsigned long last = count_pushed_;
-  done_.wait(lock, [&] { return count_done_ >= last; });
+  // When the process ends, what is queued is left, and nobody would wake this thread.
+  while (!stopping && !done_.wait_for(lock, std::chrono::milliseconds(10), [&] { return count_done_ >= last; })) {
+  }
 }
 
 void Stream::end() {

@@ -41,6 +41,11 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
 }
 
+cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {  // no stream goes before another one here
+  *priority = 0;
+  return cudaSuccess;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (const auto why = fake_gpu::begin_call(__func__)) return why;
   if (stream == nullptr) return fake_gpu::with_error(cudaErrorInvalidResourceHandle);
