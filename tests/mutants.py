@@ -53,7 +53,7 @@ OF_THE_FUSED_UPDATE = [
      "divides_by_active_ranks() ? communicator_->world_size() : communicator_->world_size();",
      test("parallel_test", "*FusedStep.Joins*")),
     ("a fused update clips by the norm of the rank's own share", FUSED + "norm_over_ranks.cpp",
-     "reduce_number(communicator, value + std::pow(added, p), ReduceOp::Sum);", "value + std::pow(added, p);",
+     "reduce_number(communicator, value + (added == 0 ? 0 : std::pow(added, p)), ReduceOp::Sum);", "value + std::pow(added, p);",
      test("parallel_test", "*FusedStep.Clips*")),
     ("a skipped fused update is made", FUSED + "fused_update.cpp", "!std::isfinite(result.norm);", "false;",
      test("parallel_test", "*FusedStep.*NotFinite*:*FusedStep.*Infinite*")),

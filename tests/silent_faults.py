@@ -48,6 +48,10 @@ FAULTS = [
      "JoinTerms.AnotherListOnARankWithoutInputsIsNamed JoinTerms.ARankWithoutInputsGetsTheOthersOptions"),
     (OPTIONS, "on_rank_change: a step that makes no exchange on one rank",
      "ElasticLoopJobs.AStepThatOneRankLeavesOutIsAnErrorOnAllRanks"),
+    (OPTIONS, "clip_grad_norm_ of a list that has a parameter twice, and by norms of negative order, after fuse",
+     "ClipKinds.EqualLibTorchOnAverages ClipGradNormCases.NormsOfNegativeOrder"),
+    (OPTIONS, "a max_norm or clip_value that is negative or NaN",
+     "ClipArguments.ThatTurnGradientsAroundAreNamed ClipGradNormCases.ArgumentsThatWouldTurnGradientsAround"),
     (OPTIONS, "other options, seeds or periods of communication hooks", "HookSettings.OtherSettingsOnOneRankAreNamed"),
     (OPTIONS, "two models of one shape whose backwards run in another order on some rank",
      "TwoModules.BackwardsInAnotherOrderAreAnError TwoModules.ForwardsInAnotherOrderAreAnError "

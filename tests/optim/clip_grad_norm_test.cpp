@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <limits>
 
 #include "lockstep/base/error.h"
@@ -56,7 +57,7 @@ TEST_P(ClipGradNorm, EqualsLibTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, ClipGradNorm,
-                         ::testing::Combine(::testing::Values(2.0, kInfinity, 1.0, 3.5, 0.0),
+                         ::testing::Combine(::testing::Values(2.0, kInfinity, 1.0, 3.5, 0.0, -kInfinity, -2.0, -0.5),
                                             ::testing::Values(0.5, 1e9),
                                             ::testing::Values(torch::kFloat, torch::kDouble), ::testing::Bool()));
 
@@ -70,6 +71,41 @@ TEST(ClipGradNormCases, ByHand) {
   EXPECT_EQ(clip_grad_norm_({a, b}, 2.5), 5);
   EXPECT_NEAR(a.grad()[0].item<float>(), 1.5, 1e-6);
   EXPECT_NEAR(b.grad()[0].item<float>(), -2, 1e-6);
+}
+
+// A tensor without elements is one gradient more, and no element.
+TEST(ClipGradNormCases, NormsOfNegativeOrder) {
+  at::Tensor a = torch::zeros({2}).set_requires_grad(true);
+  at::Tensor empty = torch::zeros({0, 2}).set_requires_grad(true);
+  a.mutable_grad() = torch::tensor({3.0F, -0.5F});
+  empty.mutable_grad() = torch::zeros({0, 2});
+  EXPECT_EQ(clip_grad_norm_({a, empty}, kInfinity, -kInfinity), 0.5);
+  EXPECT_NEAR(clip_grad_norm_({a, empty}, kInfinity, -1), 1 / (1 / 3.0 + 2), 1e-12);
+  EXPECT_EQ(clip_grad_norm_({a, empty}, kInfinity, 0), 2);
+  a.mutable_grad() = torch::tensor({3.0F, 0.0F});
+  EXPECT_EQ(clip_grad_norm_({a}, kInfinity, -1), 0);
+  a.mutable_grad() = torch::tensor({3.0F, std::numeric_limits<float>::quiet_NaN()});
+  EXPECT_TRUE(std::isnan(clip_grad_norm_({a}, kInfinity, -kInfinity)));
+}
+
+TEST(ClipGradNormCases, OneParameterTwice) {
+  const auto ours = parameters_with_gradients(torch::kDouble, false);
+  const auto theirs = copies_in(ours, torch::kDouble);
+  const double norm = clip_grad_norm_({ours[0], ours[1], ours[0]}, 0.5);
+  EXPECT_NEAR(norm, torch::nn::utils::clip_grad_norm_({theirs[0], theirs[1], theirs[0]}, 0.5), 1e-12);
+  EXPECT_LE(relative_difference(ours[0].grad(), theirs[0].grad()), 1e-12);
+}
+
+TEST(ClipGradNormCases, ArgumentsThatWouldTurnGradientsAround) {
+  const auto parameters = parameters_with_gradients(torch::kFloat, false);
+  const at::Tensor before = parameters[0].grad().clone();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(clip_grad_norm_(parameters, nan), Error);
+  EXPECT_THROW(clip_grad_norm_(parameters, -1), Error);
+  EXPECT_THROW(clip_grad_norm_(parameters, 1, nan), Error);
+  EXPECT_THROW(clip_grad_value_(parameters, nan), Error);
+  EXPECT_THROW(clip_grad_value_(parameters, -1), Error);
+  EXPECT_TRUE(torch::equal(parameters[0].grad(), before));
 }
 
 TEST(ClipGradNormCases, NoGradients) {

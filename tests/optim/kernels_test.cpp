@@ -370,6 +370,16 @@ TEST(Finite, SeesOneBadElementAnywhere) {
   }
 }
 
+TEST(MinAbs, FindsTheSmallestMagnitude) {
+  std::vector<std::vector<double>> values{{1, -0.5, 3, -7}};
+  const auto sources = pointers(values);
+  EXPECT_EQ(min_abs(source_of<double>(sources), 0, 4), 0.5);
+  EXPECT_EQ(min_abs(source_of<double>(sources), 2, 4), 3);
+  EXPECT_TRUE(std::isinf(min_abs(source_of<double>(sources), 2, 2)));
+  values[0][2] = NAN;
+  EXPECT_TRUE(std::isnan(min_abs(source_of<double>(sources), 0, 4)));
+}
+
 TEST(MaxAbs, FindsTheLargestMagnitude) {
   std::vector<std::vector<double>> values{{1, -7.5, 3, 0, 2, 2, 2, 2, 7.25}};
   const auto sources = pointers(values);

@@ -19,9 +19,13 @@ class FlatOptimizer;
 /// holds its own gradients. The norm is that of the gradients averaged over the ranks; it and the scaling factor are
 /// the same on every rank. The call is then collective, with the same list on every rank.
 ///
-/// @param norm_type  2, infinity, 0 (the number of gradients) or any other number
+/// A parameter that is listed twice counts twice, and is scaled twice, as in LibTorch.
+///
+/// @param max_norm   at least 0; infinity only measures
+/// @param norm_type  2, infinity, -infinity (the smallest magnitude), 0 (the number of gradients) or any other number
 /// @return  the norm before clipping; 0 if no parameter has a gradient
-/// @throws Error  if `error_if_nonfinite` and the norm is infinite or NaN; the gradients are then unchanged
+/// @throws Error  if `max_norm` is negative or NaN, or `norm_type` is NaN; if `error_if_nonfinite` and the norm is
+/// infinite or NaN. The gradients are then unchanged
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2,
                        bool error_if_nonfinite = false);
 
@@ -31,7 +35,8 @@ double clip_grad_norm_(FlatOptimizer& optimizer, double max_norm, double norm_ty
 
 /// Clamps each element of the gradients of `parameters` to [-clip_value, clip_value], in place, as
 /// torch::nn::utils::clip_grad_value_.
-/// @throws Error  if a fused optimizer owns one of them: the average of its gradients exists only within its step
+/// @throws Error  if `clip_value` is negative or NaN; if a fused optimizer owns one of them: the average of its
+/// gradients exists only within its step
 void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value);
 
 /// @throws Error  if `norm` is infinite or NaN

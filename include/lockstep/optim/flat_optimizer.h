@@ -50,10 +50,12 @@ class StepDelegate {
   virtual void gradients_dropped() = 0;
   /// Whether this delegate manages the gradient of `parameter`. A step then does not update by `grad` itself.
   virtual bool covers(const at::Tensor& parameter) const = 0;
-  /// The norm of the gradients that a step would apply to the covered ones of `parameters`. @param options  of the
-  /// call that needs it
+  /// The norm of the gradients that a step would apply to the covered ones of `parameters`, of which each counts as
+  /// often as it is listed. @param options  of the call that needs it
+  /// @return  below 0 if options.norm_type is negative and none of them has a gradient
   virtual double gradient_norm(const std::vector<at::Tensor>& parameters, const ClipOptions& options) = 0;
-  /// Multiplies the gradients that a step would apply to the covered ones of `parameters` by `factor`.
+  /// Multiplies the gradients that a step would apply to the covered ones of `parameters` by `factor`, each as often as
+  /// it is listed.
   virtual void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) = 0;
   /// Called when the optimizer is destroyed: it makes no more steps.
   virtual void optimizer_destroyed() noexcept = 0;

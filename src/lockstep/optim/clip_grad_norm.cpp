@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/optim/clip_bound.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/optim/optimizer_registry.h"
 #include "lockstep/optim/update/gradient_memory.h"
@@ -39,7 +40,7 @@ std::vector<FusedPart> take_fused_parts(std::vector<at::Tensor>& parameters) {
 // The norm of two pieces together.
 double joint_norm(double a, double b, double p) {
   if (p == 0) return a + b;  // numbers of gradients
-  if (p == std::numeric_limits<double>::infinity()) return std::isnan(a) || a > b ? a : b;
+  if (std::isinf(p)) return std::isnan(a) || (p > 0 ? a > b : a < b) ? a : b;
   return p == 2 ? std::sqrt(a * a + b * b) : std::pow(std::pow(a, p) + std::pow(b, p), 1 / p);
 }
 
@@ -58,15 +59,24 @@ void check_norm_is_finite(double norm, double norm_type, std::size_t gradients) 
 
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
+  check_clip_bound(max_norm, "max_norm", "clip_grad_norm_");
+  if (std::isnan(norm_type)) {
+    throw Error("norm_type is NaN, which is the order of no norm", "clip_grad_norm_",
+                "give it 2, infinity, or the order that you want");
+  }
   std::vector<at::Tensor> own = parameters;
   const std::vector<FusedPart> fused = take_fused_parts(own);
   const GradientMemory gradients(own);
   if (gradients.count() == 0 && fused.empty()) return 0;
-  double norm = gradients.count() == 0 ? 0 : gradients.norm(norm_type);
+  std::optional<double> joint;
+  if (gradients.count() > 0) joint = gradients.norm(norm_type);
   for (const FusedPart& part : fused) {
     const double averages = part.step->gradient_norm(part.parameters, {max_norm, norm_type, error_if_nonfinite});
-    norm = gradients.count() == 0 && fused.size() == 1 ? averages : joint_norm(norm, averages, norm_type);
+    if (averages < 0) continue;  // no gradients
+    joint = joint ? joint_norm(*joint, averages, norm_type) : averages;
   }
+  if (!joint) return 0;
+  const double norm = *joint;
   if (error_if_nonfinite) check_norm_is_finite(norm, norm_type, fused.empty() ? gradients.count() : parameters.size());
   const double factor = clip_factor(norm, max_norm);
   if (factor == 1) return norm;
@@ -76,6 +86,7 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
 }
 
 void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
+  check_clip_bound(clip_value, "clip_value", "clip_grad_value_");
   std::vector<at::Tensor> own = parameters;
   if (!take_fused_parts(own).empty()) {
     throw Error(

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/trace/trace_recorder.h"
+#include "lockstep/optim/clip_bound.h"
 #include "lockstep/optim/optimizer_registry.h"
 #include "lockstep/optim/update/local_update.h"
 #include "lockstep/optim/update/optimizer_state.h"
@@ -50,6 +51,7 @@ at::Tensor FlatOptimizer::step(LossClosure closure) {
 
 StepResult FlatOptimizer::step_with(const StepOptions& options) {
   const trace_recorder::Scope trace(TraceKind::Update);
+  check_clip_bound(options.max_norm, "StepOptions::max_norm", "step_with");
   if (delegate_ != nullptr) return delegate_->step(options);
   if (is_sharded()) {
     throw Error("this rank holds a part of the optimizer's state, and what updated the others' parts is gone",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 #include "lockstep/optim/kernels/kernel_table.h"
 
@@ -73,6 +74,15 @@ double sum_of_squares(const GradientSource& gradient, std::size_t begin, std::si
 
 double max_abs(const GradientSource& gradient, std::size_t begin, std::size_t end, InstructionSet level) {
   return begin < end ? table(level).max_abs(gradient, begin, end) : 0;
+}
+
+double min_abs(const GradientSource& gradient, std::size_t begin, std::size_t end) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = begin; i < end; ++i) {
+    const double value = read_element(gradient, i, widest_instruction_set());
+    if (std::isnan(value) || value < smallest) smallest = value;
+  }
+  return smallest;
 }
 
 double sum_of_powers(const GradientSource& gradient, double p, std::size_t begin, std::size_t end) {

@@ -132,6 +132,8 @@ double sum_of_squares(const GradientSource& gradient, std::size_t begin, std::si
 /// Largest magnitude among elements [begin, end); NaN if one of them is NaN; 0 for an empty range.
 double max_abs(const GradientSource& gradient, std::size_t begin, std::size_t end,
                InstructionSet level = widest_instruction_set());
+/// Smallest magnitude; NaN if one of them is NaN; infinity for an empty range. One element at a time.
+double min_abs(const GradientSource& gradient, std::size_t begin, std::size_t end);
 /// Sum of the magnitudes to the power of `p`, in double. One element at a time.
 double sum_of_powers(const GradientSource& gradient, double p, std::size_t begin, std::size_t end);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "lockstep/optim/kernels/parallel_over.h"
@@ -103,21 +104,37 @@ double GradientMemory::plain_sum_of_squares() const {
 
 double GradientMemory::norm(double p) const {
   if (p == 0) return static_cast<double>(count());
-  if (p == std::numeric_limits<double>::infinity()) {
-    double largest = 0;
-    const auto take = [&](double value) { largest = std::isnan(value) || value > largest ? value : largest; };
-    for (const Piece& piece : plain_) take(max_abs(source(piece), 0, piece.numel));
-    for (const double other : norms_of(others_, p)) take(other);
-    return largest;
-  }
+  if (std::isinf(p)) return extreme_norm(p);
   double sum = 0;
   if (p == 2) {
     sum = plain_sum_of_squares();
   } else {
     for (const Piece& piece : plain_) sum += sum_of_powers(source(piece), p, 0, piece.numel);
   }
-  for (const double other : norms_of(others_, p)) sum += std::pow(other, p);
+  for (const double other : norms_of_others(p)) sum += std::pow(other, p);
   return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+}
+
+// The largest or the smallest magnitude. NaN stays.
+double GradientMemory::extreme_norm(double p) const {
+  const bool is_largest = p > 0;
+  double extreme = is_largest ? 0 : std::numeric_limits<double>::infinity();
+  const auto take = [&](double value) {
+    if (std::isnan(value) || (is_largest ? value > extreme : value < extreme)) extreme = value;
+  };
+  for (const Piece& piece : plain_) {
+    take(is_largest ? max_abs(source(piece), 0, piece.numel) : min_abs(source(piece), 0, piece.numel));
+  }
+  for (const double other : norms_of_others(p)) take(other);
+  return extreme;
+}
+
+// A tensor without elements adds nothing, which a norm of 0 would to one of a negative order.
+std::vector<double> GradientMemory::norms_of_others(double p) const {
+  std::vector<at::Tensor> tensors;
+  std::copy_if(others_.begin(), others_.end(), std::back_inserter(tensors),
+               [](const at::Tensor& tensor) { return tensor.numel() > 0; });
+  return norms_of(tensors, p);
 }
 
 template <typename Kernel>

@@ -27,8 +27,9 @@ class GradientMemory {
   explicit GradientMemory(const std::vector<at::Tensor>& parameters);
 
   std::size_t count() const { return plain_.size() + others_.size(); }
-  /// Norm of all elements together: `p` is 2, infinity, 0 (the number of gradients, as in LibTorch) or any other
-  /// number. It is added up in double, in an order that depends only on the list, not on threads or memory layout.
+  /// Norm of all elements together: `p` is 2, infinity, -infinity (the smallest magnitude), 0 (the number of gradients,
+  /// as in LibTorch) or any other number. It is added up in double, in an order that depends only on the list, not on
+  /// threads or memory layout.
   double norm(double p) const;
   /// Multiplies all by `factor`.
   void multiply(double factor) const;
@@ -46,6 +47,8 @@ class GradientMemory {
   template <typename Kernel>
   bool all_pieces(double factor, const Kernel& kernel) const;
   double plain_sum_of_squares() const;
+  double extreme_norm(double p) const;
+  std::vector<double> norms_of_others(double p) const;
 
   std::vector<Piece> plain_;
   std::vector<at::Tensor> others_;

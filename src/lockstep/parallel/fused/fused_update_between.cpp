@@ -34,23 +34,25 @@ double FusedUpdate::run_norm() {
   if (p == 0) {
     // Known on every rank since the agreement.
     const auto& contributed = agreement_.contributed();
-    for (std::size_t i = 0; i < contributed.size(); ++i) norm += selection_.contains(i) ? contributed[i] : 0;
+    for (std::size_t i = 0; i < contributed.size(); ++i) norm += contributed[i] * selection_.count(i);
     if (shards_ != nullptr) {
       // Scaling writes the terms of a sum, so every rank has made its sums before.
       owned_gradients();
       communicator_->barrier();
     }
   } else {
+    // Zeros change only norms of a negative order.
+    const std::vector<std::uint8_t> contributed = p < 0 ? agreement_.contributed() : std::vector<std::uint8_t>();
     std::vector<OwnedGradients> parts;
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_);
+      const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_, contributed);
       parts.insert(parts.end(), selected.begin(), selected.end());
     }
     norm = shards_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
                                                   : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
   }
   parts_->memory->finish({});
-  return norm;
+  return p < 0 && !selection_.any_of(agreement_.contributed()) ? -1 : norm;
 }
 
 void FusedUpdate::run_scale() {
@@ -58,11 +60,12 @@ void FusedUpdate::run_scale() {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const FusedBucket& bucket = buckets_[b];
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      if (!selection_.contains(bucket.parameters[i])) continue;
       const std::int64_t begin = bucket.offsets[i];
       const std::int64_t end = begin + gradients_.parameter(bucket.parameters[i]).numel();
-      if (!recovery_) parts_->gradients->scale(b, begin, end, factor);
-      parts_->memory->follow_scaling(b, begin, end, factor);
+      for (int times = selection_.count(bucket.parameters[i]); times > 0; --times) {
+        if (!recovery_) parts_->gradients->scale(b, begin, end, factor);
+        parts_->memory->follow_scaling(b, begin, end, factor);
+      }
     }
   }
   parts_->watch.take_gradients();

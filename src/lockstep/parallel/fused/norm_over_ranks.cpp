@@ -26,8 +26,12 @@ double norm_over_ranks(Communicator& communicator, FusedMemory& memory, const st
     memory.access([&] { value = max_abs(parts); });
     return reduce_number(communicator, std::isnan(added) || added > value ? added : value, ReduceOp::Max);
   }
+  if (p == -std::numeric_limits<double>::infinity()) {
+    memory.access([&] { value = min_abs(parts); });
+    return reduce_number(communicator, added != 0 && added < value ? added : value, ReduceOp::Min);
+  }
   memory.access([&] { value = p == 2 ? sum_of_squares(parts) : sum_of_powers(parts, p); });
-  const double sum = reduce_number(communicator, value + std::pow(added, p), ReduceOp::Sum);
+  const double sum = reduce_number(communicator, value + (added == 0 ? 0 : std::pow(added, p)), ReduceOp::Sum);
   return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
 }
 

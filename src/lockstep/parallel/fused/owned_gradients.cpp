@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "lockstep/optim/kernels/parallel_over.h"
@@ -51,6 +52,17 @@ double max_abs(const std::vector<OwnedGradients>& parts) {
     if (std::isnan(value) || value > largest) largest = value;
   }
   return largest;
+}
+
+double min_abs(const std::vector<OwnedGradients>& parts) {
+  const auto values = by_block<double>(parts, [](const GradientSource& source, std::size_t begin, std::size_t end) {
+    return min_abs(source, begin, end);
+  });
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const double value : values) {
+    if (std::isnan(value) || value < smallest) smallest = value;
+  }
+  return smallest;
 }
 
 double sum_of_powers(const std::vector<OwnedGradients>& parts, double p) {

@@ -17,6 +17,7 @@ struct OwnedGradients {
 /// Computed from the reduced gradients, on LibTorch's intra-op threads; the result does not depend on their number.
 double sum_of_squares(const std::vector<OwnedGradients>& parts);
 double max_abs(const std::vector<OwnedGradients>& parts);
+double min_abs(const std::vector<OwnedGradients>& parts);  ///< infinity if there are no elements
 double sum_of_powers(const std::vector<OwnedGradients>& parts, double p);
 bool all_finite(const std::vector<OwnedGradients>& parts);
 
