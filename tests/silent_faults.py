@@ -52,6 +52,9 @@ FAULTS = [
      "ClipKinds.EqualLibTorchOnAverages ClipGradNormCases.NormsOfNegativeOrder"),
     (OPTIONS, "a max_norm or clip_value that is negative or NaN",
      "ClipArguments.ThatTurnGradientsAroundAreNamed ClipGradNormCases.ArgumentsThatWouldTurnGradientsAround"),
+    (OPTIONS, "a parameter that one rank alone freezes after the wrap",
+     "FrozenOnOneRank.IsAnErrorOnEveryRank FrozenParameters.AreComparedBesideAHook "
+     "FrozenParameters.TablesWithSparseGradientsAreCompared"),
     (OPTIONS, "other options, seeds or periods of communication hooks", "HookSettings.OtherSettingsOnOneRankAreNamed"),
     (OPTIONS, "two models of one shape whose backwards run in another order on some rank",
      "TwoModules.BackwardsInAnotherOrderAreAnError TwoModules.ForwardsInAnotherOrderAreAnError "

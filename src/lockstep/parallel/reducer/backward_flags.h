@@ -31,6 +31,8 @@ class BackwardFlags {
   void set_put_aside(std::uint32_t which) { write_bits(aside_at(), kBits, which); }
   /// The number of the module whose backward it is: equal on all ranks.
   void set_module(int number) { write_bits(module_at(), kModuleBits, static_cast<std::uint64_t>(number)); }
+  /// A number of the parameters that are frozen: equal on all ranks that say it.
+  void set_frozen(std::uint64_t number) { write_bits(frozen_at(), kFrozenBits, number); }
   /// How many batches this rank has left out: should be equal on all ranks that say it.
   void set_left_out(std::uint64_t number) { write_bits(left_out_at(), kLeftOutBits, number); }
   /// A number of the update that must be equal on all ranks.
@@ -46,6 +48,7 @@ class BackwardFlags {
   std::uint32_t differing_bits() const { return static_cast<std::uint32_t>(differing_bits(bits_at(), kBits)); }
   bool put_aside_differs() const { return differing_bits(aside_at(), kBits) != 0; }
   bool modules_differ() const { return differing_bits(module_at(), kModuleBits) != 0; }
+  bool frozen_differs() const { return differing_bits(frozen_at(), kFrozenBits) != 0; }
   bool left_out_differs() const { return differing_bits(left_out_at(), kLeftOutBits) != 0; }
   bool updates_differ() const { return differing_bits(update_at(), kUpdateBits) != 0; }
   bool any_late() const;
@@ -58,13 +61,15 @@ class BackwardFlags {
  private:
   static constexpr std::size_t kBits = 32;
   static constexpr std::size_t kModuleBits = 8;
+  static constexpr std::size_t kFrozenBits = 16;
   static constexpr std::size_t kLeftOutBits = 4;
   static constexpr std::size_t kUpdateBits = 64;
 
   std::size_t bits_at() const { return moved_at_ + 1; }
   std::size_t aside_at() const { return bits_at() + 2 * kBits; }
   std::size_t module_at() const { return aside_at() + 2 * kBits; }
-  std::size_t left_out_at() const { return module_at() + 2 * kModuleBits; }
+  std::size_t frozen_at() const { return module_at() + 2 * kModuleBits; }
+  std::size_t left_out_at() const { return frozen_at() + 2 * kFrozenBits; }
   std::size_t update_at() const { return left_out_at() + 2 * kLeftOutBits; }
   void write_bits(std::size_t at, std::size_t count, std::uint64_t bits);
   std::uint64_t differing_bits(std::size_t at, std::size_t count) const;

@@ -14,10 +14,15 @@
 namespace lockstep {
 namespace {
 
+std::vector<NamedTensor> trained_of(const ReducerParameters& parameters) {
+  std::vector<NamedTensor> trained = parameters.dense;
+  trained.insert(trained.end(), parameters.sparse.begin(), parameters.sparse.end());
+  return trained;
+}
+
 // Beginning with the dense ones, so that these have their indices.
 std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {
-  std::vector<NamedTensor> all = parameters.dense;
-  all.insert(all.end(), parameters.sparse.begin(), parameters.sparse.end());
+  std::vector<NamedTensor> all = trained_of(parameters);
   all.insert(all.end(), parameters.frozen.begin(), parameters.frozen.end());
   return all;
 }
@@ -31,6 +36,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       buckets_(parameters.dense, communicator_, {options.bucket_caps, flags_.numel(), options.gets_memory_later}),
       sparse_(parameters.sparse, communicator_),
       replica_watch_(all_of(parameters)),
+      frozen_(trained_of(parameters)),
       hooks_(tensors_of(parameters.dense)),
       sparse_hooks_(tensors_of(parameters.sparse)),
       shared_(communicator_.get(), tensors_of(parameters.dense)),
@@ -41,9 +47,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       progress_(buckets_.size()),
       module_(options.module) {
   if (communicator_->world_size() == 1 || options.counts_updates) return;
-  std::vector<NamedTensor> trained = parameters.dense;
-  trained.insert(trained.end(), parameters.sparse.begin(), parameters.sparse.end());
-  captured_.emplace(std::move(trained));
+  captured_.emplace(trained_of(parameters));
 }
 
 Reducer::~Reducer() {

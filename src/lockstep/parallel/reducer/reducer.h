@@ -14,6 +14,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/communication_hook.h"
@@ -183,6 +184,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void set_tripwires();
   void check_same_module();
   void check_left_out();
+  std::vector<bool> active_ranks() const;
   void watch_accumulations();
   bool is_plain_call() const { return at_begin_ && (follows_ || !was_announced_); }
   void watch_local(const at::Tensor& output);
@@ -231,6 +233,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   GradientBuckets buckets_;
   SparseGradients sparse_;
   ReplicaWatch replica_watch_;
+  FrozenParameters frozen_;  // since the module was wrapped
   GradientHooks hooks_, sparse_hooks_;
   SharedGradients shared_;
   StaticGraph graph_;

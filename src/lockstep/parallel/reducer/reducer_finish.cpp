@@ -61,6 +61,7 @@ void Reducer::reduce_buckets() {
   if (all_left()) return;
   exchange_flags();
   check_same_module();
+  if (flags_.frozen_differs()) frozen_.throw_difference(*communicator_, active_ranks());
   check_left_out();
   check_put_aside();
   check_moved_parameters();
@@ -74,6 +75,7 @@ void Reducer::launch_last_bucket() {
   if (!all_left()) {
     flags_.set_module(module_);
     flags_.set_left_out(*unused_forwards_ - unused_before_);
+    if (!flags_.joined(communicator_->rank())) flags_.set_frozen(frozen_.number());
     const std::uint32_t bits = replica_watch_.look();
     if (!join_.is_on()) flags_.set_bits(bits);  // a rank without inputs has older weights
   }
@@ -138,10 +140,15 @@ void Reducer::check_left_out() {
   const std::uint64_t unused = *unused_forwards_;
   const std::uint64_t here = unused - std::exchange(unused_before_, unused);
   if (leaves_ranks_apart() || !flags_.left_out_differs() || std::exchange(has_warned_, true)) return;
-  std::vector<bool> takes_part;
-  for (int rank = 0; rank < communicator_->world_size(); ++rank) takes_part.push_back(!flags_.joined(rank));
-  warn_of_left_out_batches(
-      *communicator_, "made " + count_of(here, "forward") + " without a backward since the last backward", takes_part);
+  warn_of_left_out_batches(*communicator_,
+                           "made " + count_of(here, "forward") + " without a backward since the last backward",
+                           active_ranks());
+}
+
+std::vector<bool> Reducer::active_ranks() const {
+  std::vector<bool> active;
+  for (int rank = 0; rank < communicator_->world_size(); ++rank) active.push_back(!flags_.joined(rank));
+  return active;
 }
 
 // Every rank must load the same weights. Not checked while ranks join, because finished ranks have older weights.

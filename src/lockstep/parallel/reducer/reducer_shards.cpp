@@ -34,8 +34,10 @@ void Reducer::end_shard_sums(std::uint64_t update, const std::vector<std::uint8_
     flags_.set_bits(replica_watch_.look());
     flags_.set_update(update);
     flags_.set_module(module_);
+    flags_.set_frozen(frozen_.number());
     send_flags();
     check_same_module();
+    if (flags_.frozen_differs()) frozen_.throw_difference(*communicator_, active_ranks());
     if (flags_.updates_differ()) throw_different_updates(*communicator_, update);
     check_moved_parameters();
     replica_watch_.compare(*communicator_, flags_.differing_bits());

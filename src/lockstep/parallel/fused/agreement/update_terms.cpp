@@ -43,6 +43,9 @@ std::string text_of_request(const UpdateRequest& request) {
                      options.gradient_factor, options.zero_grad, options.check_finite);
 }
 
+// The lines of UpdateTerms::lines before those of frozen parameters.
+constexpr std::size_t kLinesOfACall = 3;
+
 // By number of the line in UpdateTerms::lines.
 const char* fix_of(std::size_t line) {
   switch (line) {
@@ -64,7 +67,7 @@ const char* fix_of(std::size_t line) {
 }  // namespace
 
 UpdateTerms::UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer)
-    : optimizer_(optimizer), reducer_(reducer), named_(reducer.replica_watch().tensors()) {
+    : optimizer_(optimizer), reducer_(reducer), named_(reducer.replica_watch().tensors()), frozen_(named_) {
   for (std::size_t i = 0; i < named_.size(); ++i) index_of_[named_[i].tensor.unsafeGetTensorImpl()] = i;
   start_over();
 }
@@ -118,6 +121,7 @@ std::uint64_t UpdateTerms::list_number() {
 
 std::uint64_t UpdateTerms::settings() {
   std::uint64_t number = list_number();
+  mix_into(number, frozen_.number());
   mix_options(number, optimizer_.group_options());
   return number;
 }
@@ -196,6 +200,7 @@ std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const 
                                  count_of(backwards(), "synchronised backward") + " since its last step",
                                  text_of_request(request)};
   if (request.kind == UpdateRequest::Kind::Update) {
+    for (std::string& line : frozen_.lines()) lines.push_back(std::move(line));
     for (std::string& line : settings_lines()) lines.push_back(std::move(line));
   }
   for (const std::size_t i : request.parameters) {
@@ -223,10 +228,13 @@ void UpdateTerms::throw_difference(Communicator& communicator, const UpdateAgree
                                    const UpdateRequest* request) const {
   const std::vector<std::string> mine = request != nullptr ? lines(*request) : std::vector<std::string>();
   const auto difference = first_difference_among(communicator, mine, agreement.active());
+  const bool is_frozen = difference && agreement.request().kind == UpdateRequest::Kind::Update &&
+                         difference->index >= kLinesOfACall && difference->index < kLinesOfACall + frozen_.size();
   throw_caused(AgreedError("the ranks of a fused optimizer disagree: " +
                                (difference ? difference->text() : std::string("their options have other bits")),
                            communicator.membership().where() + ", fused optimizer",
-                           fix_of(difference ? difference->index : lines(UpdateRequest()).size())),
+                           is_frozen ? FrozenParameters::fix()
+                                     : fix_of(difference ? difference->index : lines(UpdateRequest()).size())),
                {FailureCause::Kind::Disagreement, -1});
 }
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/fused/agreement/update_agreement.h"
 #include "lockstep/parallel/reducer/reducer.h"
 
@@ -19,8 +20,9 @@ namespace lockstep {
 /// optimizer, so a rank with another learning rate, or with gradients of another batch, would make all weights wrong.
 ///
 /// These are the place in the training (which module, and how many synchronised backwards since the last update) and
-/// the optimizer's settings: its kind, all options of all parameter groups, and the parameters of each. Numbers of them
-/// travel with the agreement. If the numbers differ, the ranks exchange texts, and the error says what differs where.
+/// the optimizer's settings: its kind, all options of all parameter groups, the parameters of each, and which of the
+/// module's are frozen. Numbers of them travel with the agreement. If the numbers differ, the ranks exchange texts, and
+/// the error says what differs where.
 class UpdateTerms {
  public:
   /// What is given must outlive this object.
@@ -66,6 +68,7 @@ class UpdateTerms {
   const FlatOptimizer& optimizer_;
   Reducer& reducer_;
   std::vector<NamedTensor> named_;                                    // of the module
+  FrozenParameters frozen_;                                           // among them
   std::unordered_map<const c10::TensorImpl*, std::size_t> index_of_;  // in named_
   std::unordered_map<const c10::TensorImpl*, std::size_t> group_of_;  // of what the update covers
   std::vector<const c10::TensorImpl*> list_;                          // of all groups; null behind each
