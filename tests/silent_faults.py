@@ -63,7 +63,9 @@ FAULTS = [
      "SecondOrder.PenaltiesMakeTheStepsOfOneProcess SecondOrderOnce.FullyShardedCriticsHavePenalties"),
     (BACKWARDS, "torch::autograd::grad over parameters, which nobody averages",
      "AutogradGrad.UpdatesByThisRanksGradientsAreReported AutogradGrad.OfTheModuleItselfIsReportedAtTheEnd "
-     "NeedsMore.AveragedGradientsOfAutogradGrad"),
+     "AutogradGrad.UpdatesBesideBackwardsAreReportedAtOnce NeedsMore.AveragedGradientsOfAutogradGrad"),
+    (BACKWARDS, "a wrapper all of whose backwards are in no_sync",
+     "OnlyNoSync.IsReportedAtTheEnd OnlyNoSyncOf.AHeadOfItsOwn"),
     (BACKWARDS, "ddp->forward(x), other members, the module itself: buffers stayed apart",
      "PastTheWrapper.BuffersAndGradientsAreThoseOfTheWrapper PastTheWrapper.LoadedWeightsAreFollowed"),
     (BACKWARDS, "ddp->forward(x) right after a forward in no_sync",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/communicator/reduced_elements.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/deferred/deferred_parameters.h"
@@ -28,6 +29,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     : communicator_(carrier_of_gradients(options.process_group ? options.process_group : default_group(), tensors)),
       options_(std::move(options)),
       tensors_(std::move(tensors)) {
+  const UncountedReductions of_this_wrapper;
   for (const auto& entry : tensors_.parameters) names_.emplace_back(entry.name, entry.tensor);
   const auto& ignored = options_.parameters_and_buffers_to_ignore;
   tensors_.parameters = without(std::move(tensors_.parameters), ignored);

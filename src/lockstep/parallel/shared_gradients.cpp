@@ -14,6 +14,7 @@ struct SharedGradients::Gradient {
   const SharedGradients* keeper = nullptr;
   const SharedGradients* taker = nullptr;
   std::weak_ptr<void> backward;  // of the taker
+  bool was_averaged = false;     // by anyone, while several wrappers have had it
 };
 
 struct SharedGradients::All {
@@ -60,12 +61,20 @@ bool SharedGradients::is_elsewhere(std::size_t parameter) const {
   return gradient.taker != this && !gradient.backward.expired();
 }
 
+// Asked for gradients that this wrapper has never averaged.
+bool SharedGradients::was_elsewhere(std::size_t parameter) const {
+  Gradient& gradient = *gradients_[parameter];
+  const std::lock_guard<std::mutex> lock(gradient.mutex);
+  return gradient.was_averaged;
+}
+
 void SharedGradients::take_all(const std::weak_ptr<void>& backward) {
   for (const std::shared_ptr<Gradient>& gradient : gradients_) {
     if (gradient->wrappers < 2) continue;
     const std::lock_guard<std::mutex> lock(gradient->mutex);
     if (!gradient->backward.expired()) continue;
     gradient->taker = this;
+    gradient->was_averaged = true;
     gradient->backward = backward;
   }
 }
@@ -74,6 +83,7 @@ void SharedGradients::keep(std::size_t parameter, bool keeps) {
   Gradient& gradient = *gradients_[parameter];
   const std::lock_guard<std::mutex> lock(gradient.mutex);
   if (keeps) gradient.keeper = this;
+  gradient.was_averaged = gradient.was_averaged || keeps;
   if (!keeps && gradient.keeper == this) gradient.keeper = nullptr;
 }
 

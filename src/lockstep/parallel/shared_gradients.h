@@ -23,6 +23,8 @@ class SharedGradients {
 
   /// Another wrapper averages this gradient in the present backward.
   bool is_elsewhere(std::size_t parameter) const;
+  /// Another wrapper has averaged this gradient, in whatever backward.
+  bool was_elsewhere(std::size_t parameter) const;
   /// This wrapper averages all of its gradients that no other one has taken, until `backward` is gone.
   void take_all(const std::weak_ptr<void>& backward);
   /// This wrapper alone averages the gradient from now on.

@@ -138,6 +138,24 @@ TEST(AutogradGrad, UpdatesByThisRanksGradientsAreReported) {
   EXPECT_NE(log.find("ReduceOp::Avg"), std::string::npos) << log;
 }
 
+// Backwards that are averaged, before and after: what is wrong is known only from the call itself.
+TEST(AutogradGrad, UpdatesBesideBackwardsAreReportedAtOnce) {
+  const std::string log = log_of([](const Group& group, NormedPolicy& net) {
+    DistributedDataParallel ddp(net, fuse_on(group));
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor loss = ddp(policy_batch(group->rank(), 0)).pow(3).sum();
+      if (step == 2) {
+        write_by(net->parameters(), torch::autograd::grad({loss}, net->parameters()));
+        ddp(policy_batch(group->rank(), 1));
+        break;
+      }
+      loss.backward();
+    }
+  });
+  EXPECT_EQ(times(log, kOfGrad), 1U) << log;
+  EXPECT_NE(log.find("was taken by torch::autograd::grad, and then"), std::string::npos) << log;
+}
+
 TEST(AutogradGrad, UpdatesByAveragesAreNotReported) {
   const std::string log = log_of([](const Group& group, NormedPolicy& net) {
     DistributedDataParallel ddp(net, fuse_on(group));

@@ -9,4 +9,13 @@ namespace lockstep {
 std::int64_t reduced_elements();
 void note_reduced_elements(std::int64_t count);
 
+/// What this thread notes while one exists does not count: Lockstep averages gradients, not the program.
+class UncountedReductions {
+ public:
+  UncountedReductions();
+  ~UncountedReductions();
+  UncountedReductions(const UncountedReductions&) = delete;
+  UncountedReductions& operator=(const UncountedReductions&) = delete;
+};
+
 }  // namespace lockstep

@@ -25,7 +25,8 @@ constexpr const char* kHowToAverage =
 
 }  // namespace
 
-CapturedGradients::CapturedGradients(std::vector<NamedTensor> parameters) : parameters_(std::move(parameters)) {
+CapturedGradients::CapturedGradients(std::vector<NamedTensor> parameters)
+    : parameters_(std::move(parameters)), alone_(parameters_.size(), false) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) add(begin_, i);
   begin_.reduced_elements = reduced_elements();
 }
@@ -72,8 +73,10 @@ std::optional<std::string> CapturedGradients::take_report() {
       parameters_[captured_->parameters.front()].name, kHowToAverage);
 }
 
-std::optional<std::string> CapturedGradients::report_of_end() const {
-  if (has_reported_ || ever_arrived_ || parameters_.empty()) return std::nullopt;
+std::optional<std::string> CapturedGradients::report_of_end(
+    bool was_synchronised, const std::function<bool(std::size_t)>& is_elsewhere) const {
+  if (has_reported_ || parameters_.empty()) return std::nullopt;
+  if (ever_arrived_) return was_synchronised ? std::nullopt : report_of_no_sync(is_elsewhere);
   if (!are_used(begin_, /*all=*/true, kWritesOfATraining)) return std::nullopt;
   return fmt::format(
       "all parameters, \"{}\" among them, were written several times, and no backward() has added to their gradients, "
@@ -81,6 +84,26 @@ std::optional<std::string> CapturedGradients::report_of_end() const {
       "nothing was averaged: if the model was trained by torch::autograd::grad, each rank has trained a model of its "
       "own. {}",
       parameters_.front().name, kHowToAverage);
+}
+
+std::optional<std::string> CapturedGradients::report_of_no_sync(
+    const std::function<bool(std::size_t)>& is_elsewhere) const {
+  Captured since;
+  since.reduced_elements = begin_.reduced_elements;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!alone_[i] || is_elsewhere(i)) continue;
+    since.parameters.push_back(i);
+    since.versions.push_back(begin_.versions[i]);
+    since.numel += parameters_[i].tensor.numel();
+  }
+  if (since.parameters.empty() || !are_used(since, /*all=*/true, kWritesOfATraining)) return std::nullopt;
+  return fmt::format(
+      "every backward was in no_sync, and yet {} of the parameters, \"{}\" among them, were written several times: "
+      "each "
+      "rank has trained a model of its own, because nothing was averaged. Run the last forward before each step, and "
+      "its backward, without no_sync; or average the gradients before the step, each by "
+      "lockstep::default_group()->all_reduce(parameter.mutable_grad(), lockstep::ReduceOp::Avg)",
+      since.parameters.size(), parameters_[since.parameters.front()].name);
 }
 
 }  // namespace lockstep

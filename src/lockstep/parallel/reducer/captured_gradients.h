@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@ namespace lockstep {
 /// because only those that backward adds to `grad` are averaged. Replicas then drift apart, and no synchronised
 /// backward follows that would compare them.
 ///
-/// A program may average such gradients itself: if at least as many elements were reduced since as these parameters
+/// The same of a program whose backwards are all in no_sync: these add to `grad`, and average nothing.
+///
+/// A program may average such gradients itself: if it has reduced at least as many elements since as these parameters
 /// have, nothing is reported. Not collective. Reads one number of each parameter, and only after such a call.
 class CapturedGradients {
  public:
@@ -29,9 +32,15 @@ class CapturedGradients {
   }
   /// What to report if weights were written since such gradients were made; once.
   std::optional<std::string> take_report();
-  /// What to report at the end, if backward has never added to a gradient although every weight was written again and
-  /// again: a model that is called by itself shows no outputs.
-  std::optional<std::string> report_of_end() const;
+  /// A backward that is not synchronised has added to the gradient of the parameter, which nobody else averages.
+  void arrived_alone(std::size_t parameter) { alone_[parameter] = true; }
+  /// What to report at the end, if nothing was averaged although weights were written again and again. Either backward
+  /// has never added to a gradient, as by a model that is called by itself and shows no outputs, or it was not
+  /// synchronised.
+  /// @param was_synchronised  a backward was. @param is_elsewhere  another wrapper has averaged the parameter's
+  /// gradient
+  std::optional<std::string> report_of_end(bool was_synchronised,
+                                           const std::function<bool(std::size_t)>& is_elsewhere) const;
 
  private:
   struct Captured {
@@ -42,6 +51,7 @@ class CapturedGradients {
   };
 
   void add(Captured& captured, std::size_t parameter) const;
+  std::optional<std::string> report_of_no_sync(const std::function<bool(std::size_t)>& is_elsewhere) const;
   /// Whether parameters were written since, some of them or all so many times, and not brought together.
   bool are_used(const Captured& since, bool all, std::uint32_t writes) const;
 
@@ -50,6 +60,7 @@ class CapturedGradients {
   std::optional<Captured> captured_;
   bool has_reported_ = false;
   bool ever_arrived_ = false;
+  std::vector<bool> alone_;  // by parameter
 };
 
 }  // namespace lockstep

@@ -52,7 +52,8 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
 
 Reducer::~Reducer() {
   if (!captured_ || communicator_->rank() != 0) return;
-  if (const auto text = captured_->report_of_end()) log_warning("DistributedDataParallel: {}", *text);
+  const auto is_elsewhere = [&](std::size_t i) { return i < parameters_.size() && shared_.was_elsewhere(i); };
+  if (const auto text = captured_->report_of_end(ran_, is_elsewhere)) log_warning("DistributedDataParallel: {}", *text);
 }
 
 std::shared_ptr<Reducer> Reducer::make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
@@ -67,8 +68,8 @@ void Reducer::install_hooks() {
   hooks_.install([weak = weak_from_this()](std::size_t index) {
     if (const auto self = weak.lock()) self->on_gradient(index);
   });
-  sparse_hooks_.install([weak = weak_from_this()](std::size_t) {
-    if (const auto self = weak.lock()) self->on_sparse_gradient();
+  sparse_hooks_.install([weak = weak_from_this()](std::size_t index) {
+    if (const auto self = weak.lock()) self->on_sparse_gradient(index);
   });
 }
 
@@ -179,7 +180,7 @@ void Reducer::note_gradient(std::size_t index) {
   if (synchronise_) reach_parameters();
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
   if (arrived_) arrived_(index);
-  if (!synchronise_) return;
+  if (!synchronise_) return note_alone(index, bucket.is_left);
   if (!graph_.expects(index)) {
     end_group(
         *communicator_,
@@ -198,6 +199,11 @@ void Reducer::note_gradient(std::size_t index) {
     send_ready(index);
     communicator_->progress();
   }
+}
+
+// In no_sync. @param index  also of a sparse one, behind the others
+void Reducer::note_alone(std::size_t index, bool is_left) {
+  if (captured_ && !is_left) captured_->arrived_alone(index);
 }
 
 // Another wrapper averages the gradient. Here the others of its bucket do not wait for it.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/communicator/reduced_elements.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
@@ -146,6 +147,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// training: loops of different lengths, or, with a fused optimizer, a step that a rank has left out
   template <typename Body>
   void meet(const char* call, const Body& body) const {
+    const UncountedReductions of_this_wrapper;
     const auto advised = [&] { advise_on_uneven_inputs(body); };
     later_ == nullptr ? advised() : with_positions_of_ranks(*communicator_, position(), call, advised);
   }
@@ -179,7 +181,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void follow_parameters();
   void report_captured_gradients();
   void on_gradient(std::size_t index);
-  void on_sparse_gradient();
+  void on_sparse_gradient(std::size_t index);
   void on_tripwire(const GradientHooks& hooks, std::size_t index);
   void set_tripwires();
   void check_same_module();
@@ -195,6 +197,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void reach_parameters();
   void drop_backward();
   void note_gradient(std::size_t index);
+  void note_alone(std::size_t index, bool is_left);
   void pass_by(std::size_t index);
   void mark_ready(std::size_t index);
   void keep_late_gradient(std::size_t index);

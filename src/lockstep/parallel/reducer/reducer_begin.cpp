@@ -120,7 +120,7 @@ void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
     const auto self = weak.lock();
     if (!self) return;
     if (is_sparse) {
-      self->on_sparse_gradient();
+      self->on_sparse_gradient(index);
     } else {
       self->on_gradient(index);
     }
@@ -132,11 +132,12 @@ void Reducer::on_gradient(std::size_t index) {
   note_gradient(index);
 }
 
-void Reducer::on_sparse_gradient() {
+void Reducer::on_sparse_gradient(std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (captured_) captured_->gradient_arrived();
   notice_plain_call();
-  if (synchronise_) reach_parameters();  // the end of the backward combines the gradients
+  if (!synchronise_) return note_alone(parameters_.size() + index, false);
+  reach_parameters();  // the end of the backward combines the gradients
 }
 
 void Reducer::reach_parameters() {
