@@ -22,6 +22,9 @@ CODE = re.compile(r"^ *(?P<fence>`{3,}).*?^ *(?P=fence)`*\s*?$"  # fences, and s
 LINK = re.compile(r"""(\]\(|<(?:img|source)\b[^>]*?\b(?:src|srcset)=")([^()\s"]+)([)"])""")
 PICTURES = {".svg", ".png", ".gif", ".jpg"}
 
+# What a search should find first, and last.
+BOOST = {"how-do-i.md": 4, "troubleshooting.md": 2, "lessons": 1.5, COPIES: 0.5}
+
 copies = {}  # path in the project -> name of its page in the site
 
 
@@ -89,6 +92,9 @@ def on_page_markdown(markdown, page, config, files):
     origin = {name: path for path, name in copies.items()}.get(page.file.src_uri)
     path = pathlib.PurePosixPath(origin or f"docs/{page.file.src_uri}")
     folder = path if origin and (PROJECT / origin).is_dir() else path.parent
+    weight = BOOST.get(page.file.src_uri.split("/")[0])
+    if weight:
+        page.meta["search"] = {"boost": weight}
     replaced, end = [], 0
     for match, target, anchor in targets(markdown, folder):
         if target.parts[0] == "docs":
