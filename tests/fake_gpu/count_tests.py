@@ -22,11 +22,11 @@ def main():
                 reason = " ".join(skips[0].split("\n")[1:]).strip()
                 skipped[reason].append(f"{test.get('classname')}.{test.get('name')}")
             else:
-                ran[devices[0] if devices else 0] += 1
+                ran[devices[0] if devices else 0 if file.stem == "gpu_fake" else -1] += 1
     for reason, tests in sorted(skipped.items()):
         print(f"  skipped: {reason}: {', '.join(tests)}")
-    parts = [f"{count} on {devices}" if devices else f"{count} of the fake devices' own rules"
-             for devices, count in sorted(ran.items())]
+    others = {0: "of the fake devices' own rules", -1: "of programs and commands"}
+    parts = [f"{count} {others.get(devices, f'on {devices}')}" for devices, count in sorted(ran.items())]
     print(f"{sum(ran.values())} tests ran on {where}: {', '.join(parts)}; "
           f"{failed} failed, {sum(map(len, skipped.values()))} skipped")
 
