@@ -66,6 +66,7 @@ class Look:
     objects: Callable = one_object  # of (builder, mutant, folder): what is compiled again
     without: str = None  # objects of the program below this folder of the build are left out
     starts: str = None   # a program of the build folder that `program` starts, and that has the mutant in its place
+    variables: dict = None  # of its environment; None: without this one
 
     def name(self):
         return shlex.join([self.program] + [word for word in self.words if word != "--gtest_fail_fast"])
@@ -174,11 +175,13 @@ class Runner:
             return chosen
         return chosen + (":" if "-" in chosen[len("--gtest_filter="):] else "-") + "*Long.*:*Long/*"
 
-    def run(self, words):
+    def run(self, words, variables=None):
         """Returns the exit status, or None of a program that is stuck, and the output."""
+        environment = dict(self.environment, **(variables or {}))
+        environment = {name: value for name, value in environment.items() if value is not None}
         try:
             done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, timeout=self.limit_s, env=self.environment, errors="replace")
+                                  text=True, timeout=self.limit_s, env=environment, errors="replace")
             return done.returncode, done.stdout
         except subprocess.TimeoutExpired as stuck:
             return None, (stuck.stdout or b"").decode(errors="replace")
@@ -194,7 +197,7 @@ class Runner:
 
     def noticed_by(self, program, look):
         """The first line that says what is wrong; nothing if all is well."""
-        status, out = self.run([program, *self.words_of(look)])
+        status, out = self.run([program, *self.words_of(look)], look.variables)
         if " Running 0 tests " in out:
             sys.exit(f"{look.name()} has no test")
         if status == 0:
