@@ -125,8 +125,12 @@ def check_docker(source):
     for name in re.findall(r"^COPY (?!--from)(\S+) ", dockerfile, re.M):
         expect((source / name).exists(), f"packaging/docker/Dockerfile copies {name}, which is not there")
     installed = (source / "cmake/LockstepInstall.cmake").read_text()
-    for target in re.search(r"--target ([\w\s-]+?) *\\$", dockerfile, re.M).group(1).split():
-        expect(target in installed, f"packaging/docker/Dockerfile builds {target}, which nothing installs")
+    targets = set(re.search(r"--target ([\w\s-]+?) *\\$", dockerfile, re.M).group(1).split())
+    command = installed.split("# ---- command")[1].split("# ---- benchmarks")[0]
+    links = set(re.findall(r"\$\{CMAKE_RUNTIME_OUTPUT_DIRECTORY\}/(\S+)", command))  # of what they lead to, CMake knows
+    expect(links <= targets, f"packaging/docker/Dockerfile does not build {sorted(links - targets)}, which it installs")
+    for target in targets:
+        expect(target in command, f"packaging/docker/Dockerfile builds {target}, which is not of the command")
 
 
 def main():
