@@ -19,7 +19,7 @@ class CoordinatorJob {
  public:
   CoordinatorJob(int min_hosts, int max_hosts, int max_restarts = 0,
                  const std::optional<Coordinator::Takeover>& takeover = std::nullopt)
-      : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, rules(), now_, takeover) {
+      : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, times(), now_, takeover) {
     if (takeover) world_.generation = takeover->generation;
   }
 
@@ -129,7 +129,7 @@ class CoordinatorJob {
     report.generation = generation;
     return report;
   }
-  static Coordinator::Rules rules() {
+  static Coordinator::Times times() {
     using std::chrono::seconds;
     return {seconds(60), seconds(30), seconds(2)};
   }

@@ -19,10 +19,10 @@ constexpr std::chrono::seconds kConnectTimeout{10};
 std::string order_queue(const std::string& host) { return "launcher/orders/" + host; }
 
 CoordinatorService::CoordinatorService(StoreServer& server, const std::string& secret, const HostEntry& job,
-                                       const Coordinator::Rules& rules, std::optional<Coordinator::Takeover> takeover)
+                                       const Coordinator::Times& times, std::optional<Coordinator::Takeover> takeover)
     : server_(server),
       client_(server.address(), secret, Deadline::after(kConnectTimeout)),
-      coordinator_(job, rules, Deadline::Clock::now(), std::move(takeover)) {
+      coordinator_(job, times, Deadline::Clock::now(), std::move(takeover)) {
   const SignalsBlocked blocked;
   thread_ = start_thread("serves the rendezvous", [this] { serve(); });
 }

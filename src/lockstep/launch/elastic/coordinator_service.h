@@ -24,7 +24,7 @@ class CoordinatorService {
   /// @param server  must outlive this object
   /// @param takeover  set if the job had another coordinator before
   CoordinatorService(StoreServer& server, const std::string& secret, const HostEntry& job,
-                     const Coordinator::Rules& rules, std::optional<Coordinator::Takeover> takeover = std::nullopt);
+                     const Coordinator::Times& times, std::optional<Coordinator::Takeover> takeover = std::nullopt);
   ~CoordinatorService();
   CoordinatorService(const CoordinatorService&) = delete;
   CoordinatorService& operator=(const CoordinatorService&) = delete;

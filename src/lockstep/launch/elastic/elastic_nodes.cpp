@@ -42,12 +42,12 @@ ElasticNodes::~ElasticNodes() {
   if (listener_.joinable()) listener_.join();
 }
 
-Coordinator::Rules ElasticNodes::rules() const {
-  Coordinator::Rules rules;
-  rules.join_timeout = plan_.join_timeout;
-  rules.last_call = plan_.last_call;
-  rules.keep_alive = plan_.keep_alive;
-  return rules;
+Coordinator::Times ElasticNodes::times() const {
+  Coordinator::Times times;
+  times.join_timeout = plan_.join_timeout;
+  times.last_call = plan_.last_call;
+  times.keep_alive = plan_.keep_alive;
+  return times;
 }
 
 std::chrono::milliseconds ElasticNodes::silence_limit() const { return plan_.keep_alive + kTimeToBeTakenBack; }
@@ -62,7 +62,7 @@ void ElasticNodes::serve_or_find() {
       refusal = error.happened();
     }
   }
-  if (server_) coordinator_ = std::make_unique<CoordinatorService>(*server_, secret_, self_, rules());
+  if (server_) coordinator_ = std::make_unique<CoordinatorService>(*server_, secret_, self_, times());
   const Deadline deadline = Deadline::after(plan_.join_timeout);
   notice_.begin("waiting for the launcher that serves the rendezvous at " + address_.text(), deadline);
   try {

@@ -51,7 +51,7 @@ class ElasticNodes : public NodeGroup {
   void abort_leave() override;
 
  private:
-  Coordinator::Rules rules() const;
+  Coordinator::Times times() const;
   std::chrono::milliseconds silence_limit() const;
   void serve_or_find();
   void hold_standby();

@@ -105,7 +105,7 @@ bool ElasticNodes::take_over(const std::string& cause) {
 std::shared_ptr<StoreClient> ElasticNodes::serve_next(const Coordinator::Takeover& takeover) {
   try {
     auto server = std::make_unique<StoreServer>(SocketAddress::parse(self_.standby), secret_);
-    auto coordinator = std::make_unique<CoordinatorService>(*server, secret_, self_, rules(), takeover);
+    auto coordinator = std::make_unique<CoordinatorService>(*server, secret_, self_, times(), takeover);
     auto client = std::make_shared<StoreClient>(server->address(), secret_, Deadline::after(kTry),
                                                 store_client_options(plan_, plan_.keep_alive));
     sign_store(*client, self_);

@@ -1,8 +1,10 @@
 #include "lockstep/launch/elastic/messages.h"
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/launch/nodes/launcher_message.h"
+#include "lockstep/net/server/wills.h"
 
 namespace lockstep {
 namespace {
@@ -77,6 +79,14 @@ std::string to_text(const HostReport& report) {
 }
 
 std::string lost_report(const std::string& host) { return kLostMark + host + " "; }
+
+bool is_loss(const HostReport& report) {
+  return report.kind == HostReport::Kind::Lost || report.kind == HostReport::Kind::Leaves;
+}
+
+bool is_silent_loss(const HostReport& report) {
+  return report.kind == HostReport::Kind::Lost && report.text.compare(0, std::strlen(kNotHeardOf), kNotHeardOf) == 0;
+}
 
 HostReport parse_report(const std::string& text) {
   HostReport report;

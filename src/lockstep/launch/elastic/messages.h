@@ -108,5 +108,9 @@ HostOrder parse_order(const std::string& text);
 
 /// The start of a Lost report; the store appends the cause.
 std::string lost_report(const std::string& host);
+/// Whether the host is lost, or has left.
+bool is_loss(const HostReport& report);
+/// Whether the host was not heard of, and may live.
+bool is_silent_loss(const HostReport& report);
 
 }  // namespace lockstep

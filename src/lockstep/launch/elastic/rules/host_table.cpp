@@ -16,6 +16,8 @@ int count_if(const std::list<HostTable::Host>& hosts, Is is) {
 
 }  // namespace
 
+std::string hosts_text(int count) { return fmt::format("{} host{}", count, count == 1 ? "" : "s"); }
+
 bool HostTable::Host::note_request(int request) {
   if (request <= requests) return false;
   requests = request;

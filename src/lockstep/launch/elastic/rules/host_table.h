@@ -13,6 +13,9 @@
 
 namespace lockstep {
 
+/// "1 host", "2 hosts"
+std::string hosts_text(int count);
+
 /// The hosts of an elastic job, in the order in which they joined, and those that were taken for lost and may return.
 /// It answers questions about them, and decides nothing.
 class HostTable {
