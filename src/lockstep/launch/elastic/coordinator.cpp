@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 
 #include "lockstep/launch/elastic/rules/restart_rules.h"
+#include "lockstep/launch/elastic/rules/survival_rules.h"
 
 namespace lockstep {
 
 void Coordinator::take(const HostReport& report, Time now) {
   if (state_.phase == Phase::Asking) return take_while_asking(report, now);
-  if (must_ask_before(report)) return ask_before(report, now);
-  take_now(report, now);
+  if (!survival_rules::must_ask_before(state_, report)) return take_now(report, now);
+  survival_rules::ask_before(state_, report);
+  take_while_asking(report, now);
+}
+
+void Coordinator::take_while_asking(const HostReport& report, Time now) {
+  if (!survival_rules::defer(state_, report, now)) return;
+  for (const HostReport& deferred : survival_rules::take_deferred(state_)) take(deferred, now);
+  if (state_.phase != Phase::Asking) state_.asking.whom = JobState::Asking::Whom::Nobody;
 }
 
 void Coordinator::take_now(const HostReport& report, Time now) {
@@ -42,13 +50,13 @@ void Coordinator::take_of_world(Host& host, const HostReport& report, Time now) 
     case HostReport::Kind::Survives:
       return host.note_survival();
     case HostReport::Kind::Bereft:
-      return bereave(host, report.text, now);
+      return survival_rules::lose_ranks(state_, host, report.text, now);
     case HostReport::Kind::Gone:
       if (state_.era == 0) return;  // the store notices it
       state_.lost.push_back({state_.generation, host.entry.name, report.text, {report.member}});
       return;
     case HostReport::Kind::NeedsRank:
-      if (host.note_request(report.request)) grant_member(host);
+      if (host.note_request(report.request)) survival_rules::grant_member(state_, host);
       return;
     case HostReport::Kind::Answers:
       host.answered = true;
@@ -76,7 +84,7 @@ void Coordinator::admit(const HostReport& report, Time now) {
   if (state_.phase == Phase::Resuming) return;
   if (state_.phase == Phase::Gathering) return restart_rules::begin_if_complete(state_, now);
   if (state_.hosts.placed() == state_.job.max_nodes) return restart_rules::send_wait(state_, admitted);
-  if (goes_on()) return let_in(admitted);
+  if (survival_rules::survive(state_)) return survival_rules::admit_host(state_, admitted);
   restart_rules::gather_again(state_, fmt::format("host {} joined", name), true, now);
 }
 
@@ -97,7 +105,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
   }
   if (state_.phase == Phase::Gathering) return restart_rules::lose_while_gathering(state_, now);
   if (!mattered) return restart_rules::end_if_all_succeeded(state_);
-  if (goes_on()) return go_on_without(lost, what);
+  if (survival_rules::survive(state_)) return survival_rules::continue_without(state_, lost, what);
   restart_rules::gather_without(state_, what, now);
 }
 

@@ -12,8 +12,8 @@ namespace lockstep {
 
 /// Decides which hosts form the world, when a new world is formed, and when the job is over, by torchrun's rules for
 /// `--nnodes MIN:MAX`. Pure: reports and the time are its input, orders its output. It uses no clock but the time
-/// passed to it. What it knows is one value, `JobState`. torchrun's rules are `restart_rules`; this class adds those
-/// for ranks that survive the loss of others, and for a job whose serving host was lost.
+/// passed to it. What it knows is one value, `JobState`. torchrun's rules are `restart_rules`, those for ranks that
+/// survive the loss of others `survival_rules`; this class adds those for a job whose serving host was lost.
 ///
 ///   gathering  Hosts join. The world begins when MAX hosts have joined, or when MIN have joined and `last_call` has
 ///              passed, which leaves others time to join. After a loss or a failure it begins as soon as all hosts that
@@ -61,8 +61,7 @@ class Coordinator {
   using Phase = JobState::Phase;
   using Host = JobState::Host;
 
-  using Asked = JobState::Asking::Whom;
-
+  void take_while_asking(const HostReport& report, Time now);
   void take_now(const HostReport& report, Time now);
   void take_of_world(Host& host, const HostReport& report, Time now);
   void admit(const HostReport& report, Time now);
@@ -70,28 +69,13 @@ class Coordinator {
   /// @param id  by value: the caller's string may belong to the lost host, which is erased here
   void lose(std::string id, const std::string& what, Time now);
 
-  // A job whose ranks survive the loss of others: coordinator_survival.cpp.
-  bool goes_on() const;
-  bool must_ask_before(const HostReport& report) const;
-  bool must_ask_all_before(const HostReport& report) const;
-  void ask_before(const HostReport& report, Time now);
-  void take_while_asking(const HostReport& report, Time now);
-  bool ends_the_job(const HostReport& report) const;
-  void take_held(Time now);
-  void go_on_without(const Host& lost, const std::string& what);
-  void bereave(Host& host, const std::string& story, Time now);
-  void grant_member(Host& host);
-  void let_in(Host& host);
-  void let_in_who_waits();
-  void note(const std::string& text, const std::string& except = {});
-
   // After another coordinator was lost: coordinator_takeover.cpp.
   void resume(const HostReport& report, Time now);
   void take_while_resuming(Host& host, const HostReport& report);
   void lose_while_resuming(const Host& lost, Time now);
   void settle_if_complete(Time now);
   Time settle_time() const;
-  void go_on_from_here();
+  void continue_here();
   void move_to(const std::string& address);
   void take_back(const std::string& id);
 

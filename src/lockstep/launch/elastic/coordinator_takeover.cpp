@@ -5,6 +5,7 @@
 
 #include "lockstep/launch/elastic/coordinator.h"
 #include "lockstep/launch/elastic/rules/restart_rules.h"
+#include "lockstep/launch/elastic/rules/survival_rules.h"
 
 namespace lockstep {
 
@@ -91,7 +92,7 @@ void Coordinator::settle_if_complete(Time now) {
     host = state_.hosts.erase(host);
   }
   state_.phase = Phase::Running;
-  if (goes_on()) return go_on_from_here();
+  if (survival_rules::survive(state_)) return continue_here();
   restart_rules::gather_without(state_, state_.takeover->story, now);
 }
 
@@ -101,7 +102,7 @@ Coordinator::Time Coordinator::settle_time() const {
 
 // The ranks wait for the word where the store is now, and which of them are to meet there. Hosts without ranks, such as
 // one that waits for a place, get one.
-void Coordinator::go_on_from_here() {
+void Coordinator::continue_here() {
   HostOrder order = order_to(HostOrder::Kind::GoOn, state_.takeover->story + "; the ranks of the other hosts continue");
   order.world = state_.world();
   for (const Host& host : state_.hosts) {
@@ -111,9 +112,9 @@ void Coordinator::go_on_from_here() {
     if (host.placed) state_.send(host, order);
   }
   for (Host& host : state_.hosts) {
-    for (; host.asked > 0; --host.asked) grant_member(host);
+    for (; host.asked > 0; --host.asked) survival_rules::grant_member(state_, host);
   }
-  let_in_who_waits();
+  survival_rules::admit_who_waits(state_);
   restart_rules::end_if_all_succeeded(state_);
 }
 
