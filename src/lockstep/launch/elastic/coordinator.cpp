@@ -4,6 +4,7 @@
 
 #include "lockstep/launch/elastic/rules/restart_rules.h"
 #include "lockstep/launch/elastic/rules/survival_rules.h"
+#include "lockstep/launch/elastic/rules/takeover_rules.h"
 
 namespace lockstep {
 
@@ -23,9 +24,9 @@ void Coordinator::take_while_asking(const HostReport& report, Time now) {
 void Coordinator::take_now(const HostReport& report, Time now) {
   using Kind = HostReport::Kind;
   if (report.kind == Kind::Joins) return admit(report, now);
-  if (report.kind == Kind::Resumes) return resume(report, now);
-  if (report.kind == Kind::Moved) return move_to(report.text);
-  if (report.kind == Kind::Returns) return take_back(report.host);
+  if (report.kind == Kind::Resumes) return takeover_rules::resume(state_, report, now);
+  if (report.kind == Kind::Moved) return takeover_rules::move_to(state_, report.text);
+  if (report.kind == Kind::Returns) return takeover_rules::take_back(state_, report.host);
   Host* const host = state_.hosts.find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == Kind::Lost) return lose_contact(*host, report.text, is_silent_loss(report), now);
@@ -33,7 +34,7 @@ void Coordinator::take_now(const HostReport& report, Time now) {
     const std::string name = state_.hosts.name_of(host->entry);
     return lose(report.host, fmt::format("host {} left: {}", name, report.text), now);
   }
-  if (state_.phase == Phase::Resuming) return take_while_resuming(*host, report);
+  if (state_.phase == Phase::Resuming) return takeover_rules::take_while_resuming(state_, *host, report);
   if (report.generation == state_.generation) take_of_world(*host, report, now);  // else of a world that has ended
 }
 
@@ -98,7 +99,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
   const bool mattered = lost.placed && !lost.succeeded;
   if (state_.phase == Phase::Over) return;
   if (id == state_.job.id) return state_.end(false, what + "; it serves the rendezvous, so the job ends");
-  if (state_.phase == Phase::Resuming) return lose_while_resuming(lost, now);
+  if (state_.phase == Phase::Resuming) return takeover_rules::lose_while_resuming(state_, lost, now);
   if (lost.is_silent && state_.may_be_cut_off(now)) {
     state_.is_cut_off = true;
     return state_.end(false, what + "; so many hosts are silent that they may continue without this one", true);
@@ -113,12 +114,12 @@ void Coordinator::act_on_time(Time now) {
   if (Host* const silent = restart_rules::silent_host(state_, now)) {
     return lose_contact(*silent, restart_rules::cause_of_silence(state_), true, now);
   }
-  if (state_.phase == Phase::Resuming) return settle_if_complete(now);
+  if (state_.phase == Phase::Resuming) return takeover_rules::settle_if_complete(state_, now);
   restart_rules::act_on_time(state_, now);
 }
 
 std::optional<Coordinator::Time> Coordinator::next_time() const {
-  return state_.phase == Phase::Resuming ? settle_time() : restart_rules::next_time(state_);
+  return state_.phase == Phase::Resuming ? takeover_rules::next_time(state_) : restart_rules::next_time(state_);
 }
 
 }  // namespace lockstep

@@ -12,8 +12,8 @@ namespace lockstep {
 
 /// Decides which hosts form the world, when a new world is formed, and when the job is over, by torchrun's rules for
 /// `--nnodes MIN:MAX`. Pure: reports and the time are its input, orders its output. It uses no clock but the time
-/// passed to it. What it knows is one value, `JobState`. torchrun's rules are `restart_rules`, those for ranks that
-/// survive the loss of others `survival_rules`; this class adds those for a job whose serving host was lost.
+/// passed to it. What it knows is one value, `JobState`. What it decides is in three sets of rules, of which each uses
+/// those before it alone: `restart_rules`, `survival_rules`, `takeover_rules`.
 ///
 ///   gathering  Hosts join. The world begins when MAX hosts have joined, or when MIN have joined and `last_call` has
 ///              passed, which leaves others time to join. After a loss or a failure it begins as soon as all hosts that
@@ -68,21 +68,6 @@ class Coordinator {
   void lose_contact(Host& host, const std::string& cause, bool is_silent, Time now);
   /// @param id  by value: the caller's string may belong to the lost host, which is erased here
   void lose(std::string id, const std::string& what, Time now);
-
-  // After another coordinator was lost: coordinator_takeover.cpp.
-  void resume(const HostReport& report, Time now);
-  void take_while_resuming(Host& host, const HostReport& report);
-  void lose_while_resuming(const Host& lost, Time now);
-  void settle_if_complete(Time now);
-  Time settle_time() const;
-  void continue_here();
-  void move_to(const std::string& address);
-  void take_back(const std::string& id);
-
-  // For those that a quorum does not need. Hosts notice a silent server up to one heartbeat (3 s at most) after each
-  // other, look for up to 2 s whether it has ended, and connect within 1 s.
-  static constexpr std::chrono::seconds kForTheRest{6};
-  static constexpr std::chrono::seconds kToMeet{10};
 
   JobState state_;
 };
