@@ -64,7 +64,7 @@ class CoordinatorJob {
     report.runs = true;
     report.ranks = std::move(ranks);
     report.ranks.survive = true;
-    (report.ranks.bereft ? bereft_ : announced_).insert(id);
+    (report.ranks.has_no_ranks ? without_ranks_ : announced_).insert(id);
     take(report);
   }
   void say(const std::string& host, Report kind, const std::string& text = {}, bool blames = false) {
@@ -79,8 +79,8 @@ class CoordinatorJob {
     report.blames_a_peer = blames;
     report.generation = generation;
     if (kind == Report::NeedsRank) report.request = ++requests_[host];
-    if (kind == Report::Bereft) {
-      bereft_.insert(host);
+    if (kind == Report::HasNoRanks) {
+      without_ranks_.insert(host);
       announced_.erase(host);
     }
     if (kind == Report::Survives) announce(host);
@@ -115,8 +115,8 @@ class CoordinatorJob {
     report.host = host;
     report.generation = world_.generation;
     const bool has_announced = announced_.count(host) > 0;
-    report.ranks.survive = has_announced || bereft_.count(host) > 0;
-    report.ranks.bereft = !has_announced && bereft_.count(host) > 0;
+    report.ranks.survive = has_announced || without_ranks_.count(host) > 0;
+    report.ranks.has_no_ranks = !has_announced && without_ranks_.count(host) > 0;
     take(report);
   }
 
@@ -152,8 +152,8 @@ class CoordinatorJob {
         world_ = order.world;
         runs_ = true;
       }
-      if (order.kind == Order::Begin && order.world.first_member >= 0) bereft_.insert(host);
-      if (order.kind == Order::GoOn) {
+      if (order.kind == Order::Begin && order.world.first_member >= 0) without_ranks_.insert(host);
+      if (order.kind == Order::Continue) {
         world_ = order.world;
         runs_ = true;
       }
@@ -175,7 +175,7 @@ class CoordinatorJob {
   std::string slow_;
   std::set<std::string> silent_;
   std::set<std::string> announced_;
-  std::set<std::string> bereft_;  // unless they have announced it
+  std::set<std::string> without_ranks_;  // unless they have announced it
 };
 
 /// Hosts "a", "b" and so on, of one rank each, whose ranks survive.

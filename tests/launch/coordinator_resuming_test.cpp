@@ -21,19 +21,19 @@ TEST(CoordinatorResuming, AwaitsItsOwnHostWhichIsTheFirstOne) {
 
 // What a host reports after it has resumed, while another one is awaited.
 TEST(CoordinatorResuming, TakesWhatHappensToRanksMeanwhile) {
-  const auto last_after = [](Report kind, bool was_bereft) {
+  const auto last_after = [](Report kind, bool had_no_ranks) {
     CoordinatorJob job = taken_over(2, 1);
     HostReport::Ranks ranks = ranks_of({0}, 2);
-    ranks.bereft = was_bereft;
+    ranks.has_no_ranks = had_no_ranks;
     job.resume_surviving("a", 4, ranks);
     job.say("a", kind, "rank 0 was killed");
     HostReport::Ranks none = ranks_of({}, 2);
-    none.bereft = true;
+    none.has_no_ranks = true;
     job.resume_surviving("b", 4, none);
     return job.last("b");
   };
-  EXPECT_EQ(last_after(Report::Survives, true).kind, Order::GoOn);
-  EXPECT_EQ(last_after(Report::Bereft, false).kind, Order::Begin) << "no rank has the state";
+  EXPECT_EQ(last_after(Report::Survives, true).kind, Order::Continue);
+  EXPECT_EQ(last_after(Report::HasNoRanks, false).kind, Order::Begin) << "no rank has the state";
   EXPECT_EQ(last_after(Report::Failed, false).kind, Order::Begin) << "its ranks are ended";
   const HostOrder end = last_after(Report::Succeeded, false);
   EXPECT_EQ(end.kind, Order::End);
@@ -45,7 +45,7 @@ TEST(CoordinatorResuming, KnowsRanksThatSurviveFromTheirLaterWord) {
   job.resume("a", 4, true);
   job.say("a", Report::Survives);
   job.resume_surviving("b", 4, ranks_of({1}, 2));
-  EXPECT_EQ(job.last("a").kind, Order::GoOn);
+  EXPECT_EQ(job.last("a").kind, Order::Continue);
 }
 
 // It was sent before the host's next world began, and is read after the host has resumed.
@@ -54,7 +54,7 @@ TEST(CoordinatorResuming, IgnoresReportsOfAnOlderWorld) {
   job.resume_surviving("a", 5, ranks_of({0}, 2));
   job.say_of(4, "a", Report::Failed, "rank 0 failed");
   job.resume_surviving("b", 5, ranks_of({1}, 2));
-  EXPECT_EQ(job.last("a").kind, Order::GoOn);
+  EXPECT_EQ(job.last("a").kind, Order::Continue);
 }
 
 TEST(CoordinatorResuming, LetsHostsInThatCameMeanwhile) {

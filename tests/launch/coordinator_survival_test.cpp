@@ -59,11 +59,11 @@ TEST(CoordinatorSurvival, AsksWhetherRanksSurviveBeforeItStartsThemAgain) {
   joined.join("d");
   EXPECT_EQ(joined.last("d").world.first_member, 3);
 
-  CoordinatorJob bereft = announced(1);
-  bereft.say("b", Report::Bereft, "rank 1 failed");
-  bereft.say("b", Report::NeedsRank);
-  EXPECT_EQ(bereft.last("b").member, 3);
-  EXPECT_EQ(bereft.world().generation, 1);
+  CoordinatorJob without = announced(1);
+  without.say("b", Report::HasNoRanks, "rank 1 failed");
+  without.say("b", Report::NeedsRank);
+  EXPECT_EQ(without.last("b").member, 3);
+  EXPECT_EQ(without.world().generation, 1);
 }
 
 TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
@@ -73,7 +73,7 @@ TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
   EXPECT_EQ(job.last("c").kind, Order::Tell);
   job.say("b", Report::Lost, "connection closed");
   job.join("d");
-  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("a", Report::HasNoRanks, "rank 0 failed");
   EXPECT_EQ(job.notes("a"), "");
   job.answer("c");
   EXPECT_EQ(job.world().generation, 1);
@@ -85,10 +85,10 @@ TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
 
 // The ranks of "c" have joined, and the last one of "b" is lost before c's launcher has reported it.
 TEST(CoordinatorSurvival, AsksAHostThatCameWhetherItHasRanksIfNobodyElseHas) {
-  for (const Report loss : {Report::Bereft, Report::Leaves}) {
+  for (const Report loss : {Report::HasNoRanks, Report::Leaves}) {
     for (const bool has_joined : {true, false}) {
       CoordinatorJob job = surviving("ab", 3, 2);
-      job.say("a", Report::Bereft, "rank 0 failed");
+      job.say("a", Report::HasNoRanks, "rank 0 failed");
       job.join("c");
       if (has_joined) job.announce("c");
       job.say("b", loss, "rank 1 failed");
@@ -101,7 +101,7 @@ TEST(CoordinatorSurvival, TakesTheWordThatRanksHaveJoinedForAnAnswer) {
   CoordinatorJob job = surviving("a", 2, 2);
   job.join("b");
   job.make_silent("b");
-  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("a", Report::HasNoRanks, "rank 0 failed");
   EXPECT_EQ(job.last("b").kind, Order::Tell);
   job.say("b", Report::Survives);
   EXPECT_EQ(job.world().generation, 1);
@@ -112,7 +112,7 @@ TEST(CoordinatorSurvival, AsksNobodyIfSomeRanksAreKnownToBeLeft) {
   CoordinatorJob job = surviving("abc", 4, 2);
   job.join("d");
   job.make_silent("d");
-  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("a", Report::HasNoRanks, "rank 0 failed");
   job.say("a", Report::NeedsRank);
   EXPECT_EQ(job.last("a").kind, Order::Member);
 }
@@ -158,7 +158,7 @@ TEST(CoordinatorSurvival, GivesTheFreePlaceToWhoWaits) {
 
 TEST(CoordinatorSurvival, GrantsAsManyProcessesAsRestarts) {
   CoordinatorJob job = surviving("ab", 2, 2);
-  job.say("b", Report::Bereft, "rank 1 failed");
+  job.say("b", Report::HasNoRanks, "rank 1 failed");
   EXPECT_EQ(job.running(), "ab");
   for (const int member : {2, 3, -1}) {
     job.say("b", Report::NeedsRank);
@@ -174,9 +174,9 @@ TEST(CoordinatorSurvival, GrantsAsManyProcessesAsRestarts) {
 
 TEST(CoordinatorSurvival, IsAFailureOnceNoHostHasARank) {
   CoordinatorJob job = surviving("ab", 3, 1);
-  job.say("b", Report::Bereft, "rank 1 failed");
+  job.say("b", Report::HasNoRanks, "rank 1 failed");
   job.join("c");  // its processes have nobody to join
-  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("a", Report::HasNoRanks, "rank 0 failed");
   EXPECT_EQ(job.running(), "abc");
   EXPECT_EQ(job.world().generation, 2);
   EXPECT_EQ(job.world().restarts, 1);
@@ -185,7 +185,7 @@ TEST(CoordinatorSurvival, IsAFailureOnceNoHostHasARank) {
 
 TEST(CoordinatorSurvival, IsAFailureIfTheLastHostWithARankIsLost) {
   CoordinatorJob job = surviving("ab", 2, 1);
-  job.say("a", Report::Bereft, "rank 0 failed");
+  job.say("a", Report::HasNoRanks, "rank 0 failed");
   job.say("b", Report::Lost, "connection closed");
   EXPECT_EQ(job.running(), "");
   EXPECT_EQ(job.last("a").text, "1 of at least 2 hosts here (host-a); waiting up to 60 s for others");
@@ -193,7 +193,7 @@ TEST(CoordinatorSurvival, IsAFailureIfTheLastHostWithARankIsLost) {
 
 TEST(CoordinatorSurvival, EndsWellIfOneHostHasTheResultAndTheOthersNoRank) {
   CoordinatorJob job = surviving("ab", 3);
-  job.say("b", Report::Bereft, "rank 1 failed");
+  job.say("b", Report::HasNoRanks, "rank 1 failed");
   job.join("c");
   job.say("a", Report::Succeeded);
   for (const char* host : {"a", "b", "c"}) {
@@ -204,7 +204,7 @@ TEST(CoordinatorSurvival, EndsWellIfOneHostHasTheResultAndTheOthersNoRank) {
 
 TEST(CoordinatorSurvival, AwaitsThoseThatJoinedBeforeTheEnd) {
   CoordinatorJob job = surviving("ab", 2);
-  job.say("b", Report::Bereft, "rank 1 failed");
+  job.say("b", Report::HasNoRanks, "rank 1 failed");
   job.say("b", Report::Survives);
   job.say("a", Report::Succeeded);
   EXPECT_EQ(job.running(), "ab");

@@ -37,7 +37,7 @@ TEST(CoordinatorTakeover, AwaitsAHostThatNoticesTheLossOneHeartbeatLater) {
   job.resume_surviving("b", 4, ranks_of({2}, 4));
   job.pass(5s);
   job.resume_surviving("c", 4, ranks_of({3}, 4));
-  EXPECT_EQ(job.last("c").kind, Order::GoOn) << "its ranks would end, and no fault has hit them";
+  EXPECT_EQ(job.last("c").kind, Order::Continue) << "its ranks would end, and no fault has hit them";
   EXPECT_EQ(job.running(), "abc");
 }
 
@@ -111,7 +111,7 @@ TEST(CoordinatorTakeover, LetsRanksContinueThatSurviveOthers) {
   EXPECT_EQ(job.running(), "abc");
   for (const char* host : {"a", "b", "c"}) {
     const HostOrder& order = job.last(host);
-    EXPECT_EQ(order.kind, Order::GoOn);
+    EXPECT_EQ(order.kind, Order::Continue);
     EXPECT_EQ(order.world.generation, 4) << "the world is the same";
     EXPECT_EQ(order.world.era, 1);
     EXPECT_EQ(order.world.restarts, 1);
@@ -137,7 +137,7 @@ TEST(CoordinatorTakeover, StartsAllRanksAgainIfThoseOfOneHostDoNotSurvive) {
 TEST(CoordinatorTakeover, StartsAllRanksAgainIfNoneIsLeft) {
   CoordinatorJob job = taken_over(1, 1);
   HostReport::Ranks none = ranks_of({}, 2);
-  none.bereft = true;
+  none.has_no_ranks = true;
   job.resume_surviving("a", 4, none);
   EXPECT_EQ(job.world().generation, 5);
 }
@@ -367,9 +367,9 @@ TEST(CoordinatorTakeover, AsksOnceMoreIfAHostIsSilentAfterItHasAsked) {
   CoordinatorJob job = surviving("abc", 4);
   job.join("d");
   job.make_silent("d");
-  job.say("a", Report::Bereft, "rank 0 failed");
-  job.say("b", Report::Bereft, "rank 1 failed");
-  job.say("c", Report::Bereft, "rank 2 failed");
+  job.say("a", Report::HasNoRanks, "rank 0 failed");
+  job.say("b", Report::HasNoRanks, "rank 1 failed");
+  job.say("c", Report::HasNoRanks, "rank 2 failed");
   ASSERT_EQ(job.last("d").kind, Order::Tell) << "it alone may have ranks";
   job.say("b", Report::Lost, "not heard of for 15.0 s");
   job.announce("d");

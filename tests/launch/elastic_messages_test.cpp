@@ -40,7 +40,7 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   EXPECT_EQ(back.restarts, 3);
   EXPECT_EQ(back.entry.standby, "tcp:10.0.0.2:1234");
   EXPECT_EQ(back.ranks.era, 2);
-  EXPECT_TRUE(back.ranks.survive && back.ranks.bereft && back.ranks.succeeded);
+  EXPECT_TRUE(back.ranks.survive && back.ranks.has_no_ranks && back.ranks.succeeded);
   EXPECT_EQ(back.ranks.next_member, 9);
   EXPECT_EQ(back.ranks.requests, 4);
   EXPECT_EQ(back.ranks.asked, 1);
@@ -71,7 +71,7 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   EXPECT_EQ(begin.world.first_member, 7);
   EXPECT_EQ(begin.world.era, 2);
   EXPECT_EQ(begin.world.next_member, 9);
-  order.kind = HostOrder::Kind::GoOn;
+  order.kind = HostOrder::Kind::Continue;
   order.members = {3, 8};
   EXPECT_EQ(parse_order(to_text(order)).world.era, 2);
   EXPECT_EQ(parse_order(to_text(order)).members, (std::vector<int>{3, 8}));

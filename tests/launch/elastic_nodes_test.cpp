@@ -108,7 +108,7 @@ TEST_F(ThirdHost, TellsTheNextHostWhatItsRanksHaveAnnounced) {
   nodes_->await_survival({folder_ / "rank"});
   const HostReport report = resumed();
   EXPECT_TRUE(report.ranks.survive);
-  EXPECT_FALSE(report.ranks.bereft);
+  EXPECT_FALSE(report.ranks.has_no_ranks);
   EXPECT_EQ(report.generation, 4);
   EXPECT_EQ(report.ranks.members, std::vector<int>{2});
 }
@@ -123,7 +123,7 @@ TEST_F(ThirdHost, ResumesInTheWorldThatHasJustLetItIn) {
   EXPECT_TRUE(answer().survive) << "its ranks join those that do";
   const HostReport report = resumed();
   EXPECT_TRUE(report.ranks.survive);
-  EXPECT_TRUE(report.ranks.bereft);
+  EXPECT_TRUE(report.ranks.has_no_ranks);
   EXPECT_EQ(report.ranks.era, 2) << "two stores were lost before";
   EXPECT_EQ(report.ranks.next_member, 8);
   EXPECT_EQ(report.ranks.members, std::vector<int>{7});

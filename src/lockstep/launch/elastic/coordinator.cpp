@@ -50,7 +50,7 @@ void Coordinator::take_of_world(Host& host, const HostReport& report, Time now) 
       return restart_rules::end_if_all_succeeded(state_);
     case HostReport::Kind::Survives:
       return host.note_survival();
-    case HostReport::Kind::Bereft:
+    case HostReport::Kind::HasNoRanks:
       return survival_rules::lose_ranks(state_, host, report.text, now);
     case HostReport::Kind::Gone:
       if (state_.era == 0) return;  // the store notices it

@@ -120,10 +120,10 @@ void CoordinatorService::send_orders() {
     }
   }
   bool has_port = false;  // all these orders begin one world
-  const auto goes_on = std::find_if(orders.begin(), orders.end(),
-                                    [](const auto& each) { return each.second.kind == HostOrder::Kind::GoOn; });
-  if (goes_on != orders.end()) {
-    server_.resume_generation(goes_on->second.world.generation - 1);
+  const auto continued = std::find_if(orders.begin(), orders.end(),
+                                      [](const auto& each) { return each.second.kind == HostOrder::Kind::Continue; });
+  if (continued != orders.end()) {
+    server_.resume_generation(continued->second.world.generation - 1);
     port_.emplace();
   }
   for (auto& [host, order] : orders) {

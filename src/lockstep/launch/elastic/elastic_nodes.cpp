@@ -38,7 +38,7 @@ ElasticNodes::ElasticNodes(const LaunchPlan& plan, std::string store_file)
 }
 
 ElasticNodes::~ElasticNodes() {
-  say_goodbye(Deadline::after(kToLeave));
+  leave_store(Deadline::after(kToLeave));
   if (listener_.joinable()) listener_.join();
 }
 
@@ -174,7 +174,7 @@ void ElasticNodes::begin(const World& world) {
   standing_ = {};
   standing_.era = world.era;
   standing_.next_member = world.next_member;
-  standing_.survive = standing_.bereft = world.first_member >= 0;  // it joins those that do
+  standing_.survive = standing_.has_no_ranks = world.first_member >= 0;  // it joins those that do
 }
 
 Agreement ElasticNodes::agreement_of(const World& world) {
@@ -258,8 +258,8 @@ void ElasticNodes::take(const HostOrder& order) {
         standing_.next_member = std::max(standing_.next_member, order.member + 1);
       }
       return grants_.push(order.member >= 0 ? std::optional<int>(order.member) : std::nullopt);
-    case Kind::GoOn:
-      return go_on(order);
+    case Kind::Continue:
+      return continue_here(order);
     case Kind::Note:
       hosts_ = order.world.hosts;
       standing_.next_member = std::max(standing_.next_member, order.world.next_member);

@@ -59,7 +59,7 @@ class ElasticNodes : public NodeGroup {
   void listen();
   void take(const HostOrder& order);
   void report(HostReport::Kind kind, const std::string& text = {});
-  void say_goodbye(Deadline deadline);
+  void leave_store(Deadline deadline);
   void lose_server(const std::string& cause);
   void push(const HostReport& report);
   HostReport new_report(HostReport::Kind kind, const std::string& text) const;
@@ -72,7 +72,7 @@ class ElasticNodes : public NodeGroup {
   std::shared_ptr<StoreClient> serve_next(const Coordinator::Takeover& takeover);
   std::shared_ptr<StoreClient> find_next(const World::Host& host);
   void resume(const std::shared_ptr<StoreClient>& client);
-  void go_on(const HostOrder& order);
+  void continue_here(const HostOrder& order);
   void move_to(const SocketAddress& address);
   bool is_ending() const;
   CoordinatorService* own_coordinator() const;

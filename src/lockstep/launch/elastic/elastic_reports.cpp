@@ -82,9 +82,10 @@ HostReport::Ranks ElasticNodes::standing_now() {
     return std::filesystem::exists(file, ignored);
   };
   const auto begin = survival_files_.begin(), end = survival_files_.end();
-  if (begin != end && (standing_.bereft ? std::any_of(begin, end, is_there) : std::all_of(begin, end, is_there))) {
+  if (begin != end &&
+      (standing_.has_no_ranks ? std::any_of(begin, end, is_there) : std::all_of(begin, end, is_there))) {
     standing_.survive = true;
-    standing_.bereft = false;
+    standing_.has_no_ranks = false;
   }
   HostReport::Ranks now = standing_;
   now.members.assign(members_.begin(), members_.end());
@@ -95,7 +96,7 @@ void ElasticNodes::report_survival() {
   {
     const std::lock_guard lock(mutex_);
     standing_.survive = true;
-    standing_.bereft = false;
+    standing_.has_no_ranks = false;
   }
   report(HostReport::Kind::Survives);
 }
@@ -103,10 +104,10 @@ void ElasticNodes::report_survival() {
 void ElasticNodes::report_bereft(const std::string& story) {
   {
     const std::lock_guard lock(mutex_);
-    standing_.survive = standing_.bereft = true;
+    standing_.survive = standing_.has_no_ranks = true;
     survival_files_.clear();  // of ranks that are lost
   }
-  report(HostReport::Kind::Bereft, story);
+  report(HostReport::Kind::HasNoRanks, story);
 }
 
 // If the serving host is lost, the next one gets the report.
@@ -177,11 +178,11 @@ void ElasticNodes::leave() {
   const Deadline deadline = Deadline::after(kFarewellTimeout);
   report(HostReport::Kind::Leaves, "its launcher has ended");
   if (CoordinatorService* const coordinator = own_coordinator()) coordinator->wait_until_left(deadline);
-  say_goodbye(deadline);
+  leave_store(deadline);
 }
 
 // Ends the waits of all threads, even if the server does not answer.
-void ElasticNodes::say_goodbye(Deadline deadline) {
+void ElasticNodes::leave_store(Deadline deadline) {
   notice_.end();
   {
     const std::lock_guard lock(mutex_);
@@ -194,7 +195,7 @@ void ElasticNodes::say_goodbye(Deadline deadline) {
 
 void ElasticNodes::abort_leave() {
   if (CoordinatorService* const coordinator = own_coordinator()) coordinator->stop_waiting();
-  say_goodbye(Deadline::after(std::chrono::milliseconds(0)));
+  leave_store(Deadline::after(std::chrono::milliseconds(0)));
 }
 
 }  // namespace lockstep

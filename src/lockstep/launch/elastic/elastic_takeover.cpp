@@ -159,7 +159,7 @@ void ElasticNodes::move_to(const SocketAddress& address) {
 }
 
 // The ranks wait for the file. Called under the lock.
-void ElasticNodes::go_on(const HostOrder& order) {
+void ElasticNodes::continue_here(const HostOrder& order) {
   hosts_ = order.world.hosts;
   restarts_ = order.world.restarts;
   if (!hosts_.empty()) server_name_ = hosts_.front().name;

@@ -23,13 +23,13 @@ bool has_entry(HostReport::Kind kind) { return kind == HostReport::Kind::Joins |
 bool has_ranks(HostReport::Kind kind) { return kind == HostReport::Kind::Resumes || kind == HostReport::Kind::Answers; }
 
 bool has_world(HostOrder::Kind kind) {
-  return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::GoOn || kind == HostOrder::Kind::Note;
+  return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::Continue || kind == HostOrder::Kind::Note;
 }
 
 json ranks_object(const HostReport::Ranks& ranks) {
   return {{"era", ranks.era},
           {"survive", ranks.survive},
-          {"bereft", ranks.bereft},
+          {"has_no_ranks", ranks.has_no_ranks},
           {"succeeded", ranks.succeeded},
           {"next_member", ranks.next_member},
           {"requests", ranks.requests},
@@ -41,7 +41,7 @@ HostReport::Ranks ranks_of(const json& object) {
   HostReport::Ranks ranks;
   object.at("era").get_to(ranks.era);
   object.at("survive").get_to(ranks.survive);
-  object.at("bereft").get_to(ranks.bereft);
+  object.at("has_no_ranks").get_to(ranks.has_no_ranks);
   object.at("succeeded").get_to(ranks.succeeded);
   object.at("next_member").get_to(ranks.next_member);
   object.at("requests").get_to(ranks.requests);
@@ -126,7 +126,7 @@ std::string to_text(const HostOrder& order) {
               {"runs_elsewhere", order.runs_elsewhere},
               {"time_left_ms", order.time_left.count()},
               {"member", order.member}};
-  if (order.kind == HostOrder::Kind::GoOn) object["members"] = order.members;
+  if (order.kind == HostOrder::Kind::Continue) object["members"] = order.members;
   if (has_world(order.kind)) {
     json hosts = json::array();
     for (const World::Host& host : order.world.hosts) {
@@ -155,7 +155,7 @@ HostOrder parse_order(const std::string& text) {
     order.runs_elsewhere = object.value("runs_elsewhere", false);
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     object.at("member").get_to(order.member);
-    if (order.kind == HostOrder::Kind::GoOn) object.at("members").get_to(order.members);
+    if (order.kind == HostOrder::Kind::Continue) object.at("members").get_to(order.members);
     if (!has_world(order.kind)) return order;
     const json& world = object.at("world");
     world.at("generation").get_to(order.world.generation);

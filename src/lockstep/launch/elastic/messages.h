@@ -12,20 +12,20 @@ namespace lockstep {
 /// A host's report to the coordinator.
 struct HostReport {
   enum class Kind {
-    Joins,      ///< with `entry`
-    Ready,      ///< no rank of the host runs any more: a new world may begin
-    Failed,     ///< a rank of the host failed: `text` describes the failure
-    Succeeded,  ///< all ranks of the host have succeeded
-    Answers,    ///< answers a probe, or an order to tell, with `ranks`
-    Survives,   ///< the ranks of the host survive the loss of others; also: it has such a rank again
-    Bereft,     ///< the host has lost its last rank that survives others: `text` describes how
-    Resumes,    ///< on the store that takes over from a lost one: the host was in the job, with `entry`
-    NeedsRank,  ///< asks for the number of a process that takes a lost rank's place
-    Leaves,     ///< leaves for good: `text` gives the reason
-    Gone,       ///< process `member` of the host has ended: `text` describes how
-    Returns,    ///< answers the order of this name, and will not take the rendezvous over
-    Moved,      ///< of a host of another launcher: the job is served at `text`, after its host was lost
-    Lost        ///< written for the host by the store: `text` is the cause
+    Joins,       ///< with `entry`
+    Ready,       ///< no rank of the host runs any more: a new world may begin
+    Failed,      ///< a rank of the host failed: `text` describes the failure
+    Succeeded,   ///< all ranks of the host have succeeded
+    Answers,     ///< answers a probe, or an order to tell, with `ranks`
+    Survives,    ///< the ranks of the host survive the loss of others; also: it has such a rank again
+    HasNoRanks,  ///< the host has lost its last rank that survives others: `text` describes how
+    Resumes,     ///< on the store that takes over from a lost one: the host was in the job, with `entry`
+    NeedsRank,   ///< asks for the number of a process that takes a lost rank's place
+    Leaves,      ///< leaves for good: `text` gives the reason
+    Gone,        ///< process `member` of the host has ended: `text` describes how
+    Returns,     ///< answers the order of this name, and will not take the rendezvous over
+    Moved,       ///< of a host of another launcher: the job is served at `text`, after its host was lost
+    Lost         ///< written for the host by the store: `text` is the cause
   };
   Kind kind = Kind::Joins;
   std::string host;             ///< id of the host
@@ -39,14 +39,14 @@ struct HostReport {
   int request = 0;             ///< for NeedsRank: its number among the host's requests in this world, from 1 on
   HostEntry entry;
   struct Ranks {
-    std::int64_t era = 0;      ///< how many stores they have lost
-    bool survive = false;      ///< the loss of others
-    bool bereft = false;       ///< none of them is left that does
-    bool succeeded = false;    ///< all have
-    int next_member = 0;       ///< no process that the host knows of has this number, or a higher one
-    int requests = 0;          ///< for processes that take lost ranks' places
-    int asked = 0;             ///< how many of these have no answer
-    std::vector<int> members;  ///< numbers of the processes that run
+    std::int64_t era = 0;       ///< how many stores they have lost
+    bool survive = false;       ///< the loss of others
+    bool has_no_ranks = false;  ///< none of them is left that does
+    bool succeeded = false;     ///< all have
+    int next_member = 0;        ///< no process that the host knows of has this number, or a higher one
+    int requests = 0;           ///< for processes that take lost ranks' places
+    int asked = 0;              ///< how many of these have no answer
+    std::vector<int> members;   ///< numbers of the processes that run
   };
   Ranks ranks;  ///< for Resumes and Answers
 };
@@ -71,20 +71,21 @@ struct World {
 /// The coordinator's order to a host.
 struct HostOrder {
   enum class Kind {
-    Wait,    ///< `text` names what for, `time_left` is the longest wait
-    Begin,   ///< start the ranks of `world`
-    Stop,    ///< end the ranks, and report Ready: `text` gives the reason
-    Probe,   ///< answer
-    Tell,    ///< answer how the ranks stand: whether they survive the loss of others by now
-    Member,  ///< start process number `member` in a lost rank's place; -1: no restart is left
-    GoOn,    ///< on the store that takes over from a lost one: the ranks of `world` continue; `members` are all of them
-    Note,    ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now
-    Move,    ///< join the job at the address `text`
-    Return,  ///< answer, because the host was taken for lost: Rejoin follows, unless this coordinator's host was cut
-             ///< off
-    Rejoin,  ///< end the ranks, and join again: the host was taken for lost
-    Refuse,  ///< the host cannot join: `text` gives the reason, `fix` what to do
-    End      ///< the job is over: it succeeded, or `text` describes the failure
+    Wait,      ///< `text` names what for, `time_left` is the longest wait
+    Begin,     ///< start the ranks of `world`
+    Stop,      ///< end the ranks, and report Ready: `text` gives the reason
+    Probe,     ///< answer
+    Tell,      ///< answer how the ranks stand: whether they survive the loss of others by now
+    Member,    ///< start process number `member` in a lost rank's place; -1: no restart is left
+    Continue,  ///< on the store that takes over from a lost one: the ranks of `world` continue; `members` are all of
+               ///< them
+    Note,      ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now
+    Move,      ///< join the job at the address `text`
+    Return,    ///< answer, because the host was taken for lost: Rejoin follows, unless this coordinator's host was cut
+               ///< off
+    Rejoin,    ///< end the ranks, and join again: the host was taken for lost
+    Refuse,    ///< the host cannot join: `text` gives the reason, `fix` what to do
+    End        ///< the job is over: it succeeded, or `text` describes the failure
   };
   Kind kind = Kind::Wait;
   std::string text;
@@ -94,7 +95,7 @@ struct HostOrder {
   bool runs_elsewhere = false;             ///< for End: the job may continue on other hosts, without this one
   std::chrono::milliseconds time_left{0};  ///< for Wait
   int member = -1;                         ///< for Member
-  std::vector<int> members;                ///< for GoOn
+  std::vector<int> members;                ///< for Continue
   World world;
 };
 

@@ -36,9 +36,9 @@ void note_answer(Host& host, const HostReport& report) {
   host.answered = true;
   if (report.kind == ReportKind::Answers) {
     host.survives = report.ranks.survive;
-    host.has_no_ranks = report.ranks.bereft;
+    host.has_no_ranks = report.ranks.has_no_ranks;
   }
-  if (report.kind == ReportKind::Bereft) host.survives = true;
+  if (report.kind == ReportKind::HasNoRanks) host.survives = true;
   if (report.kind == ReportKind::Survives) host.note_survival();
   // Its ranks hold nobody up, whatever is taken before its loss.
   if (is_loss(report)) host.survives = host.has_no_ranks = true;
@@ -70,11 +70,11 @@ bool must_ask_before(const JobState& state, const HostReport& report) {
   const auto is_it = [&](const Host& host) { return host.entry.id == report.host; };
   const Host* const host = state.hosts.find(report.host);
   const bool is_member = host != nullptr && host->placed && !host->succeeded && report.host != state.job.id;
-  const bool needs = report.kind == ReportKind::Bereft || report.kind == ReportKind::NeedsRank;
+  const bool needs = report.kind == ReportKind::HasNoRanks || report.kind == ReportKind::NeedsRank;
   const bool matters = (is_loss(report) && is_member) || (needs && report.generation == state.generation) ||
                        (report.kind == ReportKind::Joins && state.hosts.placed() < state.job.max_nodes);
   const auto has_ranks = [&](const Host& each) {
-    const bool loses_them = is_it(each) && (is_loss(report) || report.kind == ReportKind::Bereft);
+    const bool loses_them = is_it(each) && (is_loss(report) || report.kind == ReportKind::HasNoRanks);
     return !loses_them && each.has_state();
   };
   const bool some_are_left = state.hosts.any(has_ranks);

@@ -24,7 +24,8 @@ constexpr std::chrono::seconds kToMeet{10};
 // The ranks wait for the word where the store is now, and which of them are to meet there. Hosts without ranks, such as
 // one that waits for a place, get one.
 void continue_here(JobState& state) {
-  HostOrder order = order_to(HostOrder::Kind::GoOn, state.takeover->story + "; the ranks of the other hosts continue");
+  HostOrder order =
+      order_to(HostOrder::Kind::Continue, state.takeover->story + "; the ranks of the other hosts continue");
   order.world = state.world();
   for (const Host& host : state.hosts) {
     if (host.placed) order.members.insert(order.members.end(), host.members.begin(), host.members.end());
@@ -66,7 +67,7 @@ void resume(JobState& state, const HostReport& report, Time now) {
   host.ready = !report.runs;
   host.generation = report.generation;
   host.survives = report.ranks.survive;
-  host.has_no_ranks = report.ranks.bereft;
+  host.has_no_ranks = report.ranks.has_no_ranks;
   host.succeeded = report.ranks.succeeded;
   host.members = report.ranks.members;
   host.requests = report.ranks.requests;
@@ -88,7 +89,7 @@ void take_while_resuming(JobState& state, Host& host, const HostReport& report) 
       return;
     case HostReport::Kind::Survives:
       return host.note_survival();
-    case HostReport::Kind::Bereft:
+    case HostReport::Kind::HasNoRanks:
       host.has_no_ranks = true;
       return;
     case HostReport::Kind::Succeeded:
