@@ -239,7 +239,7 @@ HOW_IT_MOVES = [
     ("a host gives the serving one up as soon as that gives it up", NODES, "kTimeToBeTakenBack{2}",
      "kTimeToBeTakenBack{0}"),
     ("the ranks do not learn where the store is", MOVES, "    write_store_move(store_file_, move);\n", ""),
-    ("a launcher forgets the era", MOVES, "  standing_.era = order.world.era;\n", ""),
+    ("a launcher forgets the era", MOVES, "  standing_.note_era(order.world.era);\n", ""),
     ("the roll that the ranks get is empty", MOVES, "  move.roll.insert(order.members.begin(), order.members.end());\n",
      ""),
 ]

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -150,8 +148,8 @@ World ElasticNodes::await_world() {
     enter();
     return await_world();
   }
-  if (standing_.era > 0) {
-    write_store_move(store_file_, {standing_.era, {}, address_.text()});
+  if (standing_.era() > 0) {
+    write_store_move(store_file_, {standing_.era(), {}, address_.text()});
   } else {
     forget_store_moves(store_file_);
   }
@@ -167,14 +165,7 @@ void ElasticNodes::begin(const World& world) {
   generation_ = world.generation;
   restarts_ = world.restarts;
   server_name_ = world.hosts.front().name;
-  const int first = first_number(world);
-  members_.clear();
-  survival_files_.clear();
-  for (int i = 0; i < plan_.local_ranks; ++i) members_.insert(first + i);
-  standing_ = {};
-  standing_.era = world.era;
-  standing_.next_member = world.next_member;
-  standing_.survive = standing_.has_no_ranks = world.first_member >= 0;  // it joins those that do
+  standing_.begin(world, first_number(world), plan_.local_ranks);
 }
 
 Agreement ElasticNodes::agreement_of(const World& world) {
@@ -248,21 +239,17 @@ void ElasticNodes::take(const HostOrder& order) {
       return report(HostReport::Kind::Answers);
     case Kind::Tell: {
       HostReport answer = new_report(HostReport::Kind::Answers, {});
-      answer.ranks = standing_now();
+      answer.ranks = standing_.now();
       return notifier_.post([this, answer] { push(answer); });
     }
     case Kind::Member:
-      --standing_.asked;
-      if (order.member >= 0) {
-        members_.insert(order.member);
-        standing_.next_member = std::max(standing_.next_member, order.member + 1);
-      }
+      standing_.take_grant(order.member);
       return grants_.push(order.member >= 0 ? std::optional<int>(order.member) : std::nullopt);
     case Kind::Continue:
       return continue_here(order);
     case Kind::Note:
       hosts_ = order.world.hosts;
-      standing_.next_member = std::max(standing_.next_member, order.world.next_member);
+      standing_.note_world(order.world);
       return log_warning("{}", order.text);
     case Kind::Stop:
       if (runs_) outcome_.publish({false, false, order.has_time, order.text});  // otherwise they have ended already

@@ -4,13 +4,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "lockstep/launch/elastic/coordinator_service.h"
 #include "lockstep/launch/elastic/endpoint_watch.h"
+#include "lockstep/launch/elastic/host_standing.h"
 #include "lockstep/launch/elastic/messages.h"
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/node_group.h"
@@ -64,7 +64,6 @@ class ElasticNodes : public NodeGroup {
   void push(const HostReport& report);
   HostReport new_report(HostReport::Kind kind, const std::string& text) const;
   void report_gone(int member, const std::string& cause);
-  HostReport::Ranks standing_now();
   std::shared_ptr<StoreClient> client() const;
 
   // After the serving host is lost: elastic_takeover.cpp.
@@ -99,11 +98,9 @@ class ElasticNodes : public NodeGroup {
   std::vector<World::Host> hosts_;  // of the newest world, as they are now
   bool runs_ = false;               // ranks run, or are to start
   int restarts_ = 0;
-  std::set<int> members_;                    // processes of this host that run, by their numbers
-  HostReport::Ranks standing_;               // what else a store that takes over must know of them
-  std::vector<std::string> survival_files_;  // by which the ranks announce that they survive others
-  std::optional<World> world_;               // a world that has begun, whose ranks do not start here yet
-  std::int64_t generation_ = 0;              // of the newest world that this host is or was in
+  HostStanding standing_;        // of this host's ranks
+  std::optional<World> world_;   // a world that has begun, whose ranks do not start here yet
+  std::int64_t generation_ = 0;  // of the newest world that this host is or was in
   std::optional<HostOrder> refusal_;
   std::optional<Outcome> over_;            // of the job
   std::optional<SocketAddress> moved_to_;  // the job is served there

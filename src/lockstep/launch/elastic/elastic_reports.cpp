@@ -1,10 +1,6 @@
 // What a host reports to the coordinator, by messages that the event loop does not wait for, and how it leaves.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <system_error>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/elastic/elastic_nodes.h"
@@ -50,7 +46,7 @@ void ElasticNodes::report_gone(int member, const std::string& cause) {
   HostReport report;
   {
     const std::lock_guard lock(mutex_);
-    members_.erase(member);
+    standing_.lose_member(member);
     report = new_report(HostReport::Kind::Gone, cause);
   }
   report.member = member;
@@ -61,42 +57,21 @@ void ElasticNodes::ask_for_member() {
   HostReport report;
   {
     const std::lock_guard lock(mutex_);
-    ++standing_.asked;
     report = new_report(HostReport::Kind::NeedsRank, {});
-    report.request = ++standing_.requests;
+    report.request = standing_.ask_for_member();
   }
   notifier_.post([this, report] { push(report); });
 }
 
 void ElasticNodes::await_survival(const std::vector<std::string>& files) {
   const std::lock_guard lock(mutex_);
-  survival_files_ = files;
-}
-
-// Ranks announce it by files, which the event loop looks for now and then: what has happened to other hosts may be
-// asked before its next look. Ranks that start together all must have announced it; of those that join others, one is
-// enough for the host to have ranks that continue. Called under the lock.
-HostReport::Ranks ElasticNodes::standing_now() {
-  const auto is_there = [](const std::string& file) {
-    std::error_code ignored;
-    return std::filesystem::exists(file, ignored);
-  };
-  const auto begin = survival_files_.begin(), end = survival_files_.end();
-  if (begin != end &&
-      (standing_.has_no_ranks ? std::any_of(begin, end, is_there) : std::all_of(begin, end, is_there))) {
-    standing_.survive = true;
-    standing_.has_no_ranks = false;
-  }
-  HostReport::Ranks now = standing_;
-  now.members.assign(members_.begin(), members_.end());
-  return now;
+  standing_.await_survival(files);
 }
 
 void ElasticNodes::report_survival() {
   {
     const std::lock_guard lock(mutex_);
-    standing_.survive = true;
-    standing_.has_no_ranks = false;
+    standing_.note_survival();
   }
   report(HostReport::Kind::Survives);
 }
@@ -104,8 +79,7 @@ void ElasticNodes::report_survival() {
 void ElasticNodes::report_bereft(const std::string& story) {
   {
     const std::lock_guard lock(mutex_);
-    standing_.survive = standing_.has_no_ranks = true;
-    survival_files_.clear();  // of ranks that are lost
+    standing_.lose_ranks();
   }
   report(HostReport::Kind::HasNoRanks, story);
 }
@@ -139,7 +113,7 @@ void ElasticNodes::mark_lost(int member, const std::string& cause) {
   {
     const std::lock_guard lock(mutex_);
     if (server_) {
-      members_.erase(member);
+      standing_.lose_member(member);
       return server_->mark_lost(generation_ - 1, LostRank{member, host_name(), cause});
     }
   }
@@ -169,7 +143,7 @@ void ElasticNodes::report_leaving(const std::string& why) {
 void ElasticNodes::report_success() {
   {
     const std::lock_guard lock(mutex_);
-    standing_.succeeded = true;
+    standing_.note_success();
   }
   report(HostReport::Kind::Succeeded);
 }

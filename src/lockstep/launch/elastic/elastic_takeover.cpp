@@ -81,7 +81,7 @@ bool ElasticNodes::take_over(const std::string& cause) {
     hosts = hosts_;
     takeover.generation = generation_;
     takeover.restarts = restarts_;
-    takeover.era = standing_.era + 1;
+    takeover.era = standing_.era() + 1;
     lost = address_;
     returns = returns_;
   }
@@ -163,8 +163,8 @@ void ElasticNodes::continue_here(const HostOrder& order) {
   hosts_ = order.world.hosts;
   restarts_ = order.world.restarts;
   if (!hosts_.empty()) server_name_ = hosts_.front().name;
-  standing_.era = order.world.era;
-  standing_.next_member = std::max(standing_.next_member, order.world.next_member);
+  standing_.note_era(order.world.era);
+  standing_.note_world(order.world);
   StoreMove move;
   move.era = order.world.era;
   move.roll.insert(order.members.begin(), order.members.end());
@@ -190,7 +190,7 @@ void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
     report.generation = generation_;
     report.restarts = restarts_;
     report.runs = runs_;
-    report.ranks = standing_now();
+    report.ranks = standing_.now();
   }
   try {
     if (own_coordinator() == nullptr) client->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);
