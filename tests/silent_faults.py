@@ -160,6 +160,9 @@ FAULTS = [
     (LOG, "two trainings in one folder",
      "TrainBadInput.ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProcess "
      "TwoTrainings.NoneBeginsInTheFolderOfOneThatHasLostItsFirstRank"),
+    (LOG, "another training in a folder whose locks somebody has removed, or in a folder inside of it",
+     "TrainingFolder.AFirstRankNoticesThatAnotherTrainingWasInItsFolder "
+     "TrainingFolder.NoTrainingBeginsInTheFolderOfAnother EvaluateFolder.WritesIntoNoFolderInWhichATrainingRuns"),
     (LOG, "all_results.json with metrics of two models",
      "EarlierResults.AreNotMixedWithThoseOfATrainingThatStartsOver"),
     (LOG, "secrets of a command line in the log and the report", "HiddenSecrets.AreHiddenInEveryForm"),

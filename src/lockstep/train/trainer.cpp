@@ -78,6 +78,15 @@ struct Trainer::Implementation {
         },
         [] {});
   }
+  // The same, of what is written into output_dir. Without a training here, another process may have one there.
+  template <typename Body>
+  void write_output(const std::string& what, const Body& body) {
+    on_rank_0(what + " in " + context.args().output_dir, [&] {
+      TrainingFolder meanwhile(context.args());
+      if (!context.training_folder) meanwhile.take(OutputFolderLock::Awaited::SameJob);
+      body();
+    });
+  }
   // A call that the ranks make together, and repeat if one of them is lost meanwhile. @param alone  what a rank does
   // that has missed its end
   void section(const std::function<void()>& body, const std::function<void()>& alone) {
@@ -233,7 +242,7 @@ void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
 
 void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
   implementation_->context.keeps_results = !implementation_->has_trained;
-  implementation_->on_rank_0("saving the metrics in " + args().output_dir, [&] {
+  implementation_->write_output("saving the metrics", [&] {
     const std::string folder = args().output_dir;
     create_folders(folder);
     write_file_atomically(folder + "/" + split + "_results.json", json_of(metrics).dump(4) + "\n");
@@ -249,7 +258,7 @@ void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
 }
 
 void Trainer::save_state() {
-  implementation_->on_rank_0("saving the state in " + args().output_dir, [&] {
+  implementation_->write_output("saving the state", [&] {
     create_folders(args().output_dir);
     write_file_atomically(args().output_dir + "/trainer_state.json", trainer_state_json(state()));
   });

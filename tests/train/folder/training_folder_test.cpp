@@ -192,6 +192,61 @@ TEST(TrainingFolder, AFirstRankNoticesThatItsFolderWasRemovedAndTakenByAnother) 
   EXPECT_TRUE(has_text(first->ask(kKeep), "process " + std::to_string(other->pid())));
 }
 
+// Somebody removes the locks, and another training begins and ends before this one looks.
+TEST(TrainingFolder, AFirstRankNoticesThatAnotherTrainingWasInItsFolder) {
+  const TemporaryFolder folder;
+  const auto first = rank_of(kA, folder.path());
+  ASSERT_EQ(first->ask(kTake), "done");
+  const auto follower = rank_of(kA, folder.path());
+  ASSERT_EQ(follower->ask(kEnter), "done");
+  const auto remove_locks = [&] {
+    std::filesystem::remove(folder / OutputFolderLock::kFile);
+    std::filesystem::remove(folder / FolderPresence::kFile);
+  };
+  remove_locks();
+  EXPECT_EQ(first->ask(kKeep), "done") << "nobody was there";
+  remove_locks();
+  const auto other = rank_of(kB, folder.path());
+  ASSERT_EQ(other->ask(kTake), "done");
+  ASSERT_EQ(other->ask(kLeave), "done");
+  if (!TrainingMark::read(folder.path())) GTEST_SKIP() << "the file system keeps no attributes";
+  const std::string answer = first->ask(kKeep);
+  EXPECT_TRUE(has_text(answer, "final: another training has begun in this folder meanwhile, and ended: process " +
+                                   std::to_string(other->pid())))
+      << answer;
+}
+
+// What is in the folder of a training is its own: checkpoints, for example, which it removes.
+TEST(TrainingFolder, NoTrainingBeginsInTheFolderOfAnother) {
+  const TemporaryFolder folder;
+  const std::string checkpoint = folder / "checkpoint-200";
+  std::filesystem::create_directories(checkpoint);
+  const auto first = rank_of(kA, folder.path());
+  ASSERT_EQ(first->ask(kTake), "done");
+  const auto second = rank_of(kA, folder.path());
+  ASSERT_EQ(second->ask(kEnter), "done");
+  const std::string refusal =
+      "final: another training writes into " + std::filesystem::canonical(folder.path()).string();
+  for (const std::string& inside : {checkpoint, folder / "new/runs"}) {
+    const std::string answer = rank_of(kB, inside)->ask(kTake);
+    EXPECT_TRUE(has_text(answer, refusal + ", process " + std::to_string(first->pid()))) << answer;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "new")) << "it leaves nothing there";
+  EXPECT_EQ(rank_of(kA, checkpoint)->ask(kTake), "done") << "a program may train in parts";
+  first->kill();
+  EXPECT_TRUE(has_text(rank_of(kB, checkpoint)->ask(kTake), refusal + ", process " + std::to_string(second->pid())));
+  second->kill();
+  EXPECT_EQ(rank_of(kB, checkpoint)->ask(kTake), "done");
+}
+
+TEST(TrainingFolder, NoTrainingBeginsAroundACheckpointInWhichAnotherRuns) {
+  const TemporaryFolder folder;
+  const auto inside = rank_of(kA, folder / "checkpoint-200");
+  ASSERT_EQ(inside->ask(kTake), "done");
+  const std::string answer = rank_of(kB, folder.path())->ask(kTake);
+  EXPECT_TRUE(has_text(answer, "checkpoint-200, process " + std::to_string(inside->pid()))) << answer;
+}
+
 TEST(TrainingFolder, ARankNoticesInTheLostOnesPlaceThatItsFolderWasTaken) {
   const TemporaryFolder place;
   const std::string folder = place / "out";

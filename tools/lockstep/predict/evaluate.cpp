@@ -1,5 +1,8 @@
 // `lockstep evaluate`: computes metrics of a saved model on a file.
+#include "lockstep/base/environment.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/net/launcher_environment.h"
+#include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/training_flags.h"
 #include "tools/lockstep/subcommand.h"
@@ -44,6 +47,10 @@ class Evaluate : public Subcommand {
 
  private:
   void evaluate(const TrainingArguments& args, const CommandStreams& streams) const {
+    // Before the evaluation, which takes long: a training may write there.
+    adopt_launcher_environment();
+    TrainingFolder saved(args);
+    if (save_ && env_int("RANK").value_or(0) == 0) saved.take(OutputFolderLock::Awaited::SameJob);
     const TrainingTask task = make_training_task(task_, args);
     // An epoch that no training has: a model does better at words that were masked when it learned the text.
     if (task.set_epoch) task.set_epoch(-1);

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/files/unfinished_files.h"
 #include "lockstep/base/log.h"
+#include "lockstep/train/folder/folder_neighbours.h"
 
 namespace lockstep {
 namespace {
@@ -77,12 +79,21 @@ void TrainingFolder::be_present(As as, Patience patience) {
 }
 
 void TrainingFolder::have_taken() {
-  if (lock_->is_held()) remove_unfinished_files(path_);
+  if (!lock_->is_held()) return;
+  remove_unfinished_files(path_);
+  if (!mark_) mark_ = TrainingMark::of_this_process();
+  mark_->write(path_);
+}
+
+std::optional<TrainingMark> TrainingFolder::mark_of_another() const {
+  auto found = TrainingMark::read(path_);
+  return mark_ && found && found->number != mark_->number ? found : std::nullopt;
 }
 
 void TrainingFolder::take(OutputFolderLock::Awaited awaited, Patience patience) {
   if (!needs_lock()) return;
   const bool begins = !presence_;
+  if (begins) require_no_training_around(path_);
   be_present(begins ? As::First : As::Successor, patience);
   lock_ = OutputFolderLock::take(path_, awaited, patience);
   if (begins && presence_) presence_->replace_others();
@@ -94,6 +105,7 @@ void TrainingFolder::enter(Patience patience) {
   const bool is_there = std::filesystem::is_directory(path_, ignored);
   if (!needs_lock() || (!is_there && !may_become_first_)) return;
   be_present(As::Follower, patience);
+  if (!mark_) mark_ = TrainingMark::read(path_);
 }
 
 bool TrainingFolder::try_take(std::string& holder) {
@@ -108,9 +120,18 @@ void TrainingFolder::keep() {
   if (!lock_ || lock_->is_in_place()) return;
   log_warning("{}: somebody has removed {}, the lock of this training, which still writes there", path_,
               OutputFolderLock::kFile);
+  const auto other = mark_of_another();
   lock_.reset();
   if (presence_ && !presence_->is_in_place()) presence_.reset();
   take(OutputFolderLock::Awaited::SameJob);
+  if (!other) return;
+  throw_caused(Error("another training has begun in this folder meanwhile, and ended: " + other->who +
+                         ". Its checkpoints, logs and model are among those of this training",
+                     path_,
+                     fmt::format("continue in another --output-dir, from a checkpoint of this training; let nobody "
+                                 "remove {} and {} while a training runs",
+                                 OutputFolderLock::kFile, FolderPresence::kFile)),
+               FailureCause{FailureCause::Kind::Usage, -1});
 }
 
 }  // namespace lockstep
