@@ -65,6 +65,32 @@ TEST(StopSignal, TheFirstInterruptIsNotedAndALaterOneEndsTheProcess) {
   EXPECT_EQ(second, SIGINT);
 }
 
+// A terminal that is closed, and what a user or a shell sends at the same time.
+TEST(StopSignal, SignalsOfSeveralKindsAtOnceAreOneRequest) {
+  for (const int first : {SIGHUP, SIGINT, SIGTERM}) {
+    const int end = end_of_process([first] {
+      const StopSignal signal(kLong);
+      ::raise(first);
+      for (const int number : {SIGTERM, SIGHUP, SIGINT}) ::raise(number);
+      return signal.received();
+    });
+    EXPECT_EQ(end, -first);
+  }
+}
+
+TEST(StopSignal, ALaterHangupEndsTheProcessUnlessItWasIgnored) {
+  for (const bool is_ignored : {false, true}) {
+    const int end = end_of_process([is_ignored] {
+      if (is_ignored) std::signal(SIGHUP, SIG_IGN);  // as nohup does
+      const StopSignal signal(kNoTime);
+      ::raise(SIGHUP);
+      ::raise(SIGHUP);
+      return note_of(signal);
+    });
+    EXPECT_EQ(end, is_ignored ? 0 : SIGHUP);
+  }
+}
+
 // As a shell starts `lockstep train ... &` in a script.
 TEST(StopSignal, AnInterruptThatIsIgnoredStaysIgnored) {
   const int end = end_of_process([] {

@@ -28,7 +28,8 @@ std::string memory_note(int file) {
   return steps ? fmt::format("\n  the launcher still has the training's state in memory, after update {}", *steps) : "";
 }
 
-// The same signal again within this time is the same request: `timeout` sends it to a command, and to its group.
+// A signal again within this time is the same request: `timeout` sends one to a command, and to its group. If the two
+// are of different kinds, the ranks get both.
 constexpr std::chrono::seconds kSameRequest{1};
 
 bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
@@ -219,10 +220,9 @@ void Attempt::take_signals() {
       pass_on(*number);
       continue;
     }
-    const bool again = signal_.has_value();
     const auto now = std::chrono::steady_clock::now();
-    if (again && *number == *signal_ && now - signal_time_ < kSameRequest) continue;
-    if (!again) {
+    const bool again = signal_ && now - signal_time_ >= kSameRequest;
+    if (!signal_) {
       signal_ = *number;
       signal_time_ = now;
       nodes_.report_leaving(

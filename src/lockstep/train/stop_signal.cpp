@@ -17,9 +17,9 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kRequests = 2;
+constexpr std::size_t kRequests = 3;
 constexpr std::array<int, kRequests + kWarningSignals.size()> kStopSignals = [] {
-  std::array<int, kRequests + kWarningSignals.size()> all{SIGTERM, SIGINT};
+  std::array<int, kRequests + kWarningSignals.size()> all{SIGTERM, SIGINT, SIGHUP};
   for (std::size_t i = 0; i < kWarningSignals.size(); ++i) all[kRequests + i] = kWarningSignals[i];
   return all;
 }();
@@ -50,16 +50,16 @@ bool is_asked_again() {
 extern "C" void lockstep_note_stop_signal(int number) {
   const int code = errno;
   if (stop_signal_came == 0) stop_signal_came = number;
-  if ((number == SIGTERM || number == SIGINT) && is_asked_again()) {
-    ::sigaction(number, &stop_signals_before[number == SIGTERM ? 0 : 1], nullptr);
+  for (std::size_t i = 0; i < kRequests; ++i) {
+    if (number != kStopSignals[i] || !is_asked_again()) continue;
+    ::sigaction(number, &stop_signals_before[i], nullptr);
     ::raise(number);  // is delivered when this handler returns
   }
   errno = code;
 }
-static_assert(kStopSignals[0] == SIGTERM && kStopSignals[1] == SIGINT);
 
-// SIGTERM and SIGUSR1 always ask a training to stop. An interrupt that is ignored stays ignored, and of the other
-// warnings a program that handles or ignores them keeps its own meaning.
+// SIGTERM and SIGUSR1 always ask a training to stop. An interrupt that is ignored stays ignored. A program that handles
+// or ignores SIGHUP (as nohup does) or another warning keeps its own meaning of that.
 bool keeps_its_meaning(int number, const struct sigaction& before) {
   if (number == SIGTERM || number == SIGUSR1) return false;
   return number == SIGINT ? before.sa_handler == SIG_IGN : before.sa_handler != SIG_DFL;

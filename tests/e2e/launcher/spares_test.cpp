@@ -168,6 +168,23 @@ TEST_F(Spares, AreFollowedByOthersIfTheyAreKilled) {
   EXPECT_EQ(await_pids(run, 2).at(1), spare) << "the last one takes over";
 }
 
+// One that waits, and the next one while it is being loaded, of two ranks. Seconds: five spares load LibTorch.
+TEST_F(Spares, OfSeveralRanksAreCountedApart) {
+  RunningProgram run(job({"--nproc-per-node=2"}, shell("echo pid=$$; exec sleep 300")), kTold);
+  ASSERT_TRUE(run.wait_for("warm spares are loaded: 2", soon())) << run.err();
+  for (const pid_t spare : waiting(run)) ASSERT_EQ(::kill(spare, SIGKILL), 0);
+  ASSERT_TRUE(run.wait_for("the warm spare for local rank 0 ended", soon()));
+  ASSERT_TRUE(run.wait_for("the warm spare for local rank 1 ended", soon()));
+  std::vector<pid_t> loading;
+  while ((loading = waiting(run)).empty()) {
+  }
+  ASSERT_EQ(::kill(loading.front(), SIGKILL), 0);
+  while (count_of(run.err(), "warm spares are loaded: 2") < 2) {
+    ASSERT_TRUE(run.wait_for_more(soon())) << run.err();
+    ASSERT_FALSE(has(run.err(), "no warm spare")) << run.err();
+  }
+}
+
 // A program that ends before its main function, as one that lacks a library would, but only where it is a spare.
 TEST_F(Spares, AreDoneWithoutWhereTheyEndAtOnce) {
   const TemporaryFolder folder;

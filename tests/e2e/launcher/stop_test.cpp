@@ -107,6 +107,20 @@ TEST(Stop, ASignalThatComesTwiceAtOnceIsOneRequest) {
   EXPECT_TRUE(has(end.out, "saved")) << end.err;
 }
 
+// Ctrl-C and the end of the session, for example: a rank that saves gets both, and its time.
+TEST(Stop, SignalsOfTwoKindsAtOnceAreOneRequest) {
+  for (const int first : {SIGINT, SIGHUP}) {
+    RunningProgram program(launch({}, shell("trap 'sleep 0.3; echo saved; exit 0' INT HUP; trap '' TERM; echo ready; "
+                                            "while :; do sleep 0.05; done")));
+    ASSERT_TRUE(program.wait_for("ready\n", soon()));
+    program.send(first);
+    program.send(SIGTERM);
+    const ProgramEnd end = program.wait(soon());
+    EXPECT_EQ(end.code, 128 + first);
+    EXPECT_TRUE(has(end.out, "saved")) << end.err;
+  }
+}
+
 // Batch systems warn a job by a signal of the user's choice: the ranks decide what it means.
 class Warned : public ::testing::TestWithParam<int> {
  protected:
@@ -151,6 +165,7 @@ TEST_P(WarnedBySigusr1, AProgramMayContinue) {
   EXPECT_EQ(sorted_lines(end.out), (Words{"noted", "noted", "ready", "ready"}));
 }
 
+// Seconds: the rank might come to handle it.
 TEST_P(WarnedBySigusr1, AProgramThatDoesNotHandleItFailsAndIsToldSo) {
   const ProgramEnd end = end_of(job("", {"--max-restarts=3"}));
   EXPECT_EQ(end.code, 1);
@@ -171,6 +186,22 @@ TEST_P(WarnedBySigusr1, AllProcessesOfTheJobMayGetItAtOnce) {
   const ProgramEnd end = program.wait(soon());
   EXPECT_EQ(end.code, 143) << end.err;
   EXPECT_TRUE(has(end.out, "saved\n")) << end.out;
+}
+
+// The signal arrives while the rank is still being loaded.
+TEST_P(WarnedBySigusr1, ARankThatDoesNotHandleItYetGetsItLater) {
+  const TemporaryFolder folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  RunningProgram program(launch({}, shell("echo started; read word < " + fifo +
+                                          "; trap 'echo saved; exit 143' USR1; while :; do sleep 0.05; done")));
+  ASSERT_TRUE(program.wait_for("started\n", soon()));
+  program.send(GetParam());
+  ASSERT_TRUE(program.wait_for("arrived, a batch system's warning", soon()));
+  std::ofstream(fifo) << "now" << std::endl;
+  const ProgramEnd end = program.wait(soon());
+  EXPECT_EQ(end.code, 143) << end.err;
+  EXPECT_TRUE(has(end.out, "saved\n")) << end.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, WarnedBySigusr1, ::testing::Values(SIGUSR1));

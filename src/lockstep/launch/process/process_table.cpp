@@ -8,10 +8,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <thread>
 
 namespace lockstep {
@@ -99,6 +102,17 @@ std::vector<pid_t> descendants(pid_t ancestor, const std::set<pid_t>& except) {
   }
   found.erase(found.begin());
   return found;
+}
+
+bool takes_signal(pid_t pid, int number) {
+  std::istringstream lines(content("/proc/" + std::to_string(pid) + "/status"));
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_set = line.rfind("SigBlk:", 0) == 0 || line.rfind("SigIgn:", 0) == 0 || line.rfind("SigCgt:", 0) == 0;
+    if (!is_set) continue;
+    const std::uint64_t set = std::strtoull(line.c_str() + std::strlen("SigBlk:"), nullptr, 16);
+    if (((set >> (number - 1)) & 1) != 0) return true;
+  }
+  return false;
 }
 
 bool is_running_child(pid_t pid, pid_t parent) {

@@ -18,6 +18,10 @@ std::vector<pid_t> descendants(pid_t ancestor, const std::set<pid_t>& except);
 /// Whether the process runs (a zombie does not) and is a child of `parent`.
 bool is_running_child(pid_t pid, pid_t parent);
 
+/// Whether the process catches the signal, ignores it or holds it back, so that it does not end by it; false if the
+/// process is not there.
+bool takes_signal(pid_t pid, int number);
+
 /// Processes of this user that started with the variable `name` set to `value`, or to `value` followed by a slash and
 /// more.
 std::vector<pid_t> processes_with(const std::string& name, const std::string& value);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 
@@ -12,6 +13,8 @@ namespace lockstep {
 
 // Starting ranks need the cores more than spares that are being loaded.
 constexpr std::chrono::seconds kSpareDelay{1};
+// A rank that has just started may not have come to handle a warning: it gets one later.
+constexpr std::chrono::seconds kUntilWarningsAreHandled{3};
 
 /// One rank of a RankGroup, for its sources only.
 struct RankGroup::Rank {
@@ -19,8 +22,10 @@ struct RankGroup::Rank {
   ChildCommand command;
   ChildProcess process;
   bool ended = false;
-  bool was_asked = false;   // it was running when `stop` asked it to end
-  int warned_by = 0;        // the last warning that was passed on to it
+  bool was_asked = false;                 // it was running when `stop` asked it to end
+  int warned_by = 0;                      // the last warning that was passed on to it
+  std::set<int> held;                     // warnings that it would not have survived yet
+  Deadline ready_by = Deadline::never();  // when it gets them at the latest
   bool is_member = true;    // false: it is to join the others, in a lost rank's place or from a host that is new
   bool is_greeted = false;  // its announcement that it survives others was seen
   EventLoop::Token watch = 0;

@@ -158,6 +158,7 @@ RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& 
   auto spare = parts_.spares.release(place.local_rank, rank.command);
   rank.process = spare ? std::move(*spare) : start_child(rank.command);
   rank.ended = false;
+  rank.ready_by = Deadline::after(kUntilWarningsAreHandled);
   ++running_;
   if (!spare) parts_.guard.add_group(rank.process.pid);
   rank.watch = parts_.loop.watch_readable(rank.process.pidfd.get(), [this, &rank] { take_end(rank); });
@@ -171,7 +172,7 @@ RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& 
 
 Deadline RankGroup::next_deadline() const {
   const auto by_time = [](const Deadline& a, const Deadline& b) { return a.at() < b.at(); };
-  return std::min({act_at_, prepare_at_, look_at_}, by_time);
+  return std::min({act_at_, prepare_at_, look_at_, warn_at_}, by_time);
 }
 
 void RankGroup::take_end(Rank& rank) {
@@ -223,24 +224,21 @@ void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
       if (!rank->ended) sent_.groups.insert(rank->process.pid);
     }
     signal_all(signal);
+  } else if (signal != sent_.number) {
+    signal_all(signal);
   }
   stopping_ = true;
+  warn_at_ = Deadline::never();
   prepare_at_ = Deadline::never();
   const Deadline by = Deadline::after(grace);
   if (by.at() < kill_at_.at()) act_at_ = kill_at_ = by;
   act_on_time();
 }
 
-void RankGroup::warn(int signal) {
-  for (const auto& rank : ranks_) {
-    if (!rank->ended) rank->warned_by = signal;
-  }
-  signal_all(signal);
-}
-
 void RankGroup::act_on_time() {
   if (prepare_at_.passed()) prepare_spares();
   if (look_at_.passed()) look_for_announcements();
+  if (warn_at_.passed()) pass_on_warnings();
   if (!act_at_.passed()) return;
   signal_all(SIGKILL);
   // Soon again: a process may have joined the group in between.

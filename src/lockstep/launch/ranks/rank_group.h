@@ -56,7 +56,8 @@ class RankGroup {
   /// Sends `signal` to the ranks that still run and to the processes that they started; SIGKILL after `grace`. A second
   /// call can only shorten the time.
   void stop(int signal, std::chrono::milliseconds grace);
-  /// Sends a warning to the ranks that still run, and to the processes that they started. They may ignore it.
+  /// Sends a warning to the ranks that still run, and to the processes that they started. They may ignore it. A rank
+  /// that has just started gets it when it handles the warning, or after 3 s.
   void warn(int signal);
   /// Starts a process that takes the place of a rank whose end the others survive: a warm spare if there is one.
   /// @throws Error  if it cannot be started
@@ -102,6 +103,7 @@ class RankGroup {
   void take_end(Rank& rank);
   void prepare_spares();
   void signal_all(int signal);
+  void pass_on_warnings();
   void note_who_is_asked();
   void resume_output();
 
@@ -117,6 +119,7 @@ class RankGroup {
   Deadline act_at_ = Deadline::never();
   Deadline prepare_at_ = Deadline::never();  // when to load spares for the next start
   Deadline look_at_ = Deadline::never();     // when to see what ranks have announced
+  Deadline warn_at_ = Deadline::never();     // when to see which ranks can take a warning
   std::chrono::milliseconds look_interval_{0};
   bool all_survive_ = false;  // has been reported
 };

@@ -24,6 +24,8 @@ namespace {
 // cost the ranks time, so fewer of them.
 constexpr int kMostEndsWhileLoading = 2;
 constexpr int kMostEnds = 20;
+// One that has waited for so long has ended for a reason that is not the program's.
+constexpr std::chrono::seconds kLongWait{60};
 
 std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
   for (const std::string& entry : environment) {
@@ -89,12 +91,12 @@ void SpareRanks::load_next() {
   for (const auto& [local_rank, spare] : spares_) {
     if (!spare->loaded) return;
   }
-  while (!wanted_.empty() && !useless_) {
+  while (!wanted_.empty()) {
     auto [local_rank, command] = *wanted_.begin();
     wanted_.erase(wanted_.begin());
-    if (spares_.count(local_rank) == 0) return start(local_rank, std::move(command));
+    if (spares_.count(local_rank) == 0 && !is_useless(local_rank)) return start(local_rank, std::move(command));
   }
-  if (!spares_.empty() && wanted_.empty() && !useless_) log_info("warm spares are loaded: {}", spares_.size());
+  if (!spares_.empty()) log_info("warm spares are loaded: {}", spares_.size());
 }
 
 void SpareRanks::start(int local_rank, ChildCommand command) {
@@ -130,6 +132,8 @@ void SpareRanks::take_sign(int local_rank) {
   char sign = 0;
   if (::recv(spare.socket.get(), &sign, 1, MSG_DONTWAIT) == 1) {
     spare.loaded = true;
+    ends_[local_rank].while_loading = 0;
+    spare.since = std::chrono::steady_clock::now();
     return load_next();
   }
   take_end(local_rank);
@@ -142,8 +146,10 @@ void SpareRanks::take_end(int local_rank) {
   ::kill(spare->process.pid, SIGKILL);
   ::waitpid(spare->process.pid, nullptr, 0);
   guard_.remove_group(spare->process.pid);
-  if (++ended_in_a_row_ >= (spare->loaded ? kMostEnds : kMostEndsWhileLoading)) {
-    return give_up(local_rank, fmt::format("{} in a row ended before they were needed", ended_in_a_row_));
+  int& in_a_row = spare->loaded ? ends_[local_rank].while_waiting : ends_[local_rank].while_loading;
+  if (spare->loaded && std::chrono::steady_clock::now() - spare->since > kLongWait) in_a_row = 0;
+  if (++in_a_row >= (spare->loaded ? kMostEnds : kMostEndsWhileLoading)) {
+    return give_up(local_rank, fmt::format("{} in a row ended before they were needed", in_a_row));
   }
   log_warning("the warm spare for local rank {} ended before it was needed: another one is loaded", local_rank);
   wanted_.emplace(local_rank, std::move(spare->command));
@@ -151,9 +157,9 @@ void SpareRanks::take_end(int local_rank) {
 }
 
 void SpareRanks::give_up(int local_rank, const std::string& why) {
-  useless_ = true;
-  wanted_.clear();
-  log_warning("no warm spare for local rank {}: {}. Restarts continue without spares", local_rank, why);
+  useless_.insert(local_rank);
+  log_warning("no warm spare for local rank {}: {}. Restarts of this rank continue without spares", local_rank, why);
+  load_next();
 }
 
 std::optional<ChildProcess> SpareRanks::release(int local_rank, const ChildCommand& command) {
@@ -164,7 +170,8 @@ std::optional<ChildProcess> SpareRanks::release(int local_rank, const ChildComma
   spares_.erase(found);
   loop_.forget(spare->watch);
   if (send_start(spare->socket.get(), command)) {
-    ended_in_a_row_ = 0;
+    ends_.clear();  // spares are of use
+    useless_.clear();
     return std::move(spare->process);
   }
   ::kill(spare->process.pid, SIGKILL);

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,20 +41,27 @@ class SpareRanks {
     ChildProcess process;
     UniqueFd socket;
     bool loaded = false;
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
     EventLoop::Token watch = 0;
+  };
+  // Spares of a rank that ended before they were needed, in a row.
+  struct Ends {
+    int while_loading = 0;
+    int while_waiting = 0;
   };
   void load_next();
   void start(int local_rank, ChildCommand command);
   void take_sign(int local_rank);
   void take_end(int local_rank);
   void give_up(int local_rank, const std::string& why);
+  bool is_useless(int local_rank) const { return useless_.count(local_rank) != 0; }
 
   EventLoop& loop_;
   OrphanGuard& guard_;
   std::map<int, ChildCommand> wanted_;
   std::map<int, std::unique_ptr<Spare>> spares_;
-  int ended_in_a_row_ = 0;  // spares that ended before they were needed
-  bool useless_ = false;    // so many did that others would, too
+  std::map<int, Ends> ends_;  // by local rank
+  std::set<int> useless_;     // local ranks of which so many spares ended that others would, too
 };
 
 /// The path of the library that waits, in the launcher's own folder.

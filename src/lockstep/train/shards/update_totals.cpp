@@ -27,9 +27,10 @@ UpdateTotals totals_of(const at::Tensor& numbers) {
 }
 
 // If ranks received different ones, the first of these counts: a person before a batch system.
-constexpr std::array<int, 2 + kWarningSignals.size()> kByRank = [] {
-  std::array<int, 2 + kWarningSignals.size()> all{SIGINT, SIGTERM};
-  for (std::size_t i = 0; i < kWarningSignals.size(); ++i) all[2 + i] = kWarningSignals[i];
+constexpr std::size_t kRequestsOfPersons = 3;
+constexpr std::array<int, kRequestsOfPersons + kWarningSignals.size()> kByRank = [] {
+  std::array<int, kRequestsOfPersons + kWarningSignals.size()> all{SIGINT, SIGTERM, SIGHUP};
+  for (std::size_t i = 0; i < kWarningSignals.size(); ++i) all[kRequestsOfPersons + i] = kWarningSignals[i];
   return all;
 }();
 constexpr auto kSignalNumbers = static_cast<std::int64_t>(kByRank.size());
