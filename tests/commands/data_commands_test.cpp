@@ -113,6 +113,7 @@ TEST(ModelCommand, IsOfferedWhereAModelsFolderIsMissing) {
       {"tokenize", "--tokenizer", "org/no-such"}};
   for (const auto& command : commands) {
     const auto end = run_command(command);
+    EXPECT_TRUE(says(end.err, "a path counts from the current folder, /")) << command[0] << end.err;
     EXPECT_TRUE(says(end.err, "`lockstep model get org/no-such` downloads it")) << command[0] << end.err;
   }
   const auto random =

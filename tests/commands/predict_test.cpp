@@ -248,10 +248,10 @@ TEST(PredictCommand, TakesTheLengthOfTheTraining) {
     return run_well(words);
   };
   const std::string printed = evaluated({});
-  EXPECT_NE(printed.find("Longest sample: 8 tokens, from model_max_length"), std::string::npos) << printed;
+  EXPECT_NE(printed.find("A sample has at most 8 tokens, from model_max_length"), std::string::npos) << printed;
   EXPECT_NEAR(eval_result(folder / "evaluated", "eval_loss"), eval_result(out, "eval_loss"), 1e-6);
   const std::string asked = evaluated({"--max-length", "64"});
-  EXPECT_NE(asked.find("Longest sample: 64 tokens, from --max-length"), std::string::npos) << asked;
+  EXPECT_NE(asked.find("A sample has at most 64 tokens, from --max-length"), std::string::npos) << asked;
   EXPECT_GT(std::abs(eval_result(folder / "evaluated", "eval_loss") - eval_result(out, "eval_loss")), 1e-5);
 
   const std::string text = "The fish came crisp and hot and the soup was cold and nobody answered the phone.\n";

@@ -143,6 +143,9 @@ TEST(RowsOfTables, WithoutAHeaderColumnsAreNumbered) {
   EXPECT_TRUE(says(run_well({"inspect", file, "--no-header", "--json"}), "\"rows\": 3"));
   const ProgramEnd unnamed = run_command(joined_words(row_training(file, out), {"--no-header"}));
   EXPECT_TRUE(says(unnamed.err, "There are 1, 2, 3")) << unnamed.err;
+  const ProgramEnd named = run_command(
+      joined_words(row_training(file, out), {"--no-header", "--text-column", "review", "--label-column", "1"}));
+  EXPECT_TRUE(says(named.err, "name one of them, such as --text-column 1 --label-column 2")) << named.err;
   const std::string lines = write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": \"a\"}\n");
   const ProgramEnd foreign = run_command(joined_words(row_training(lines, out), {"--no-header"}));
   EXPECT_EQ(foreign.code, 2);

@@ -7,7 +7,9 @@
 #include "tests/commands/run_command.h"
 #include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
+#include "tests/support/table_training.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/write_lines.h"
 
 namespace lockstep {
 namespace {
@@ -113,6 +115,17 @@ TEST(TrainCommand, RefusesAWorldWithoutARank) {
       run_command(without_program(review_classification(folder / "out", {})), "", {{"WORLD_SIZE", "2"}});
   EXPECT_EQ(end.code, 1) << end.out;
   EXPECT_TRUE(says(end.err, "RANK")) << end.err;
+}
+
+TEST(TrainCommand, LeavesATaskThatEvaluateFinds) {
+  const TemporaryFolder folder;
+  const std::string file = write_lines(folder / "t.csv", table_text(20));
+  run_well(table_training(file, folder / "out", {"--max-steps", "1", "--save-strategy", "no"}));
+  const CommandWords evaluate{"evaluate", "--model", folder / "out", "--validation-file"};
+  EXPECT_TRUE(says(run_well(joined_words(evaluate, {file})), "eval_accuracy"));
+  const ProgramEnd none = run_command({"evaluate", "--model", folder / "none", "--validation-file", file});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(says(none.err, "there is no folder " + (folder / "none"))) << none.err;
 }
 
 }  // namespace

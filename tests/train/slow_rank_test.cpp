@@ -19,6 +19,7 @@ TEST(SlowRank, IsNotNamedForWhatAllWait) {
   EXPECT_FALSE(slow_rank_of({6}, 10));
   EXPECT_FALSE(slow_rank_of({}, 10));
   EXPECT_FALSE(slow_rank_of({1, 0}, 0));
+  EXPECT_FALSE(slow_rank_of({0.5, 0.1}, 0.9));  // a training too short to say anything
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/training_flags.h"
+#include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/train/training_run.h"
 
@@ -39,6 +40,7 @@ class Evaluate : public Subcommand {
   }
 
   int run(const CommandStreams& streams) override {
+    if (task_.task.empty()) task_.task = task_of_folder(task_.model);
     const TrainingArguments args = training_.arguments();
     evaluate(args, streams);
     if (is_initialized()) destroy_process_group();

@@ -30,7 +30,7 @@ std::optional<TextLength> declared_length(const Tokenizer& tokenizer, std::int64
 
 }  // namespace
 
-std::string TextLength::line() const { return fmt::format("Longest sample: {} tokens, from {}.", tokens, source); }
+std::string TextLength::line() const { return fmt::format("A sample has at most {} tokens, from {}.", tokens, source); }
 
 TextLength text_length_of_training(std::int64_t asked, const Tokenizer& tokenizer, std::int64_t positions) {
   if (const auto length = asked_length(asked, positions)) return *length;

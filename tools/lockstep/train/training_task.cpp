@@ -38,7 +38,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   CLI::Option* of_task = app.add_option("--task", task, "what the model is to do");
   of_task->check(CLI::IsMember(
       {kTextClassification, kSentenceEmbedding, kLanguageModeling, kImageClassification, kTabularClassification}));
-  of_task->required();
+  if (trains) of_task->required();
   app.add_option(
          "--model,--model-name-or-path", model,
          "folder in Hugging Face's form, or a name: bert-tiny, bert-mini, bert-small, bert-base, gpt2, gpt2-tiny, "

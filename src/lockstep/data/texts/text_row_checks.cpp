@@ -173,11 +173,11 @@ void TextRowChecks::missing_label(const std::string& what, const Where& where) {
 }
 
 void TextRowChecks::unlisted_label(const std::string& what, const Where& where) {
-  refuse_or_skip(options_.unlisted_labels, what, where,
-                 "mend the row, or leave such rows out (lockstep evaluate: --unlisted-labels skip; a program: "
-                 "TextFileOptions::unlisted_labels); or list "
-                 "the label in `labels`",
-                 skipped_labels_);
+  refuse_or_skip(
+      options_.unlisted_labels, what, where,
+      "mend the row, or leave such rows out (lockstep train and evaluate: --unlisted-labels skip; a program: "
+      "TextFileOptions::unlisted_labels, or the label in TextFileOptions::labels)",
+      skipped_labels_);
 }
 
 void TextRowChecks::learn(const std::string& value, const Where& where) {

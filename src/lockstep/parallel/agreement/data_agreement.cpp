@@ -120,8 +120,8 @@ void DataAgreement::require_on_all(Communicator& group) const {
   const auto found = first_difference(group);
   if (!found) return;
   refuse_data("the ranks have not read the same data; " + found->text, found->where,
-              "give all ranks the same file and settings; if each host has a copy of the file, compare them "
-              "(sha256sum), and copy one to all hosts");
+              "give all ranks the same file and settings, the whole file to each: every rank takes a share of its own; "
+              "if each host has a copy of the file, compare them (sha256sum), and copy one to all hosts");
 }
 
 void narrow(Communicator& group, DataDifference& difference, const Dataset* own, const DataDigest& digest, int rank,

@@ -17,6 +17,9 @@ struct SlowRank {
 /// From this share of the training's time on, a training names its slow rank.
 constexpr double kSlowShare = 0.1;
 
+/// In a shorter training ranks wait for each other's start, and a line about it would mislead.
+constexpr double kShortest_s = 5;
+
 /// The rank that waited least, if the others waited for it during `kSlowShare` of the training or more. All ranks wait
 /// for the network alike; only what the others wait longer is a wait for the slow one.
 /// @param waited_s  seconds for which each rank waited in exchanges

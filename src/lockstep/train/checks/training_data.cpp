@@ -179,9 +179,10 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
       refuse_data("the ranks do not have the same arguments; " + what, membership.where(),
                   "start all ranks with the same arguments");
     }
-    refuse_data("the ranks have not read the same data; " + what, place(rank) + ", " + place(0),
-                "give all ranks the same file, tokenizer and flags; if each host has a copy of the file, compare "
-                "them (sha256sum), and copy one to all hosts");
+    refuse_data(
+        "the ranks have not read the same data; " + what, place(rank) + ", " + place(0),
+        "give all ranks the same file, tokenizer and flags, the whole file to each: every rank takes a share of "
+        "its own; if each host has a copy of the file, compare them (sha256sum), and copy one to all hosts");
   }
 }
 
