@@ -103,6 +103,8 @@ FAULTS = [
      "ChangedData.TheLaunchersMemoryIsNotContinuedWithAnotherFile"),
     (DATA, "a checkpoint that is continued with other data, also with flags that change nothing",
      "OtherDataThanSaved.AreRefused ResumedReviews.WithFlagsThatChangeNothingStillComparesSamples"),
+    (DATA, "elastic_loop over other data, which every restart repeated",
+     "ElasticLoopJobs.RanksThatReadOtherDataAreRefused"),
     (DATA, "labels that differ by case or blanks alone", "Spellings.ThatAreProbablySlipsAreWarnedAbout"),
     (ROWS, "a .tsv file with plain quotes, as GLUE's: rows were joined",
      "RowsOfTables.QuotesArePlainCharactersIfAFlagSaysSo RowsOfTables.JoinedLinesAreSaidByATraining "

@@ -170,9 +170,12 @@ TEST(ElasticLoopJobs, WhatTheStateDoesNotHaveIsNoticed) {
   }
 }
 
+// At once: they would read the same in each restart.
 TEST(ElasticLoopJobs, RanksThatReadOtherDataAreRefused) {
-  const ProgramEnd end = train({"--nproc-per-node=3"}, {}, "other-data");
+  const ProgramEnd end = train({"--nproc-per-node=3", "--max-restarts=2"}, {}, "other-data");
   EXPECT_EQ(end.code, 1) << end.out << end.err;
+  EXPECT_FALSE(has(end.err, "started again")) << end.err;
+  EXPECT_FALSE(has(end.err, "The others continue")) << end.err;
   EXPECT_TRUE(has(end.err,
                   "the ranks have not read the same data; ElasticState::data[0]: rank 1 has the samples of "
                   "rank 0 in another order; the first that differs is sample 0, counted from 0"))

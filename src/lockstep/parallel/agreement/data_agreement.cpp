@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/comm/gather_texts.h"
 #include "lockstep/parallel/agreement/setting_difference.h"
@@ -141,7 +142,10 @@ void narrow(Communicator& group, DataDifference& difference, const Dataset* own,
 }
 
 void refuse_data(const std::string& what, const std::string& where, const std::string& fix) {
-  throw_caused(UsageError(what, where, fix), FailureCause{FailureCause::Kind::Usage, -1});
+  const UsageError error(what, where, fix);
+  const FailureCause cause{FailureCause::Kind::Usage, -1};
+  record_failure(error.what(), cause);  // also for a program that ends with a code of its own
+  throw_caused(error, cause);
 }
 
 void require_same_data(Communicator& group, const std::shared_ptr<const Dataset>& dataset, const std::string& file) {

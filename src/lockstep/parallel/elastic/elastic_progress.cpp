@@ -104,7 +104,6 @@ ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOp
     if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
   }
   if (state_.most_ranks > 0) group_->limit(state_.most_ranks);
-  if (!is_replacement()) announce();
 }
 
 void ElasticProgress::announce() {
