@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/cat.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,14 @@ std::vector<at::Tensor> brought_over(const Piece& piece) {
   const c10::Device device = piece.sums.front()->device;
   if (piece.sources.front().device() == device) return piece.sources;
   if (piece.sources.size() == 1) return {piece.sources.front().to(device)};
+  // Backward made the gradients on another stream than this thread's, perhaps, and their memory is given back before
+  // the device has read them.
+  const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
   std::vector<at::Tensor> flat;
-  for (const at::Tensor& source : piece.sources) flat.push_back(source.reshape({-1}));
+  for (const at::Tensor& source : piece.sources) {
+    source.record_stream(cuda.getStream(source.device()));
+    flat.push_back(source.reshape({-1}));
+  }
   const at::Tensor moved = at::cat(flat).to(device);
   std::vector<at::Tensor> values;
   std::int64_t position = 0;
