@@ -13,6 +13,7 @@
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/parallel/fused/stage3/stage3.h"
+#include "tests/support/test_size.h"
 
 namespace lockstep {
 namespace {
@@ -88,10 +89,11 @@ Clipped clip_once(const Group& group, const FuseOptions* how, const ClippedList&
   return result;
 }
 
-void expect_equal_clipping(const Clipped& got, const Clipped& want, const std::string& text) {
+void expect_equal_clipping(const Clipped& got, const Clipped& want, double order, const std::string& text) {
   EXPECT_NEAR(got.norm, want.norm, 1e-12 * want.norm) << text;
+  const double bound = order == 0 ? 1e-8 : 1e-12;  // LibTorch's factor of order 0 is a number in fp32
   for (std::size_t i = 0; i < want.weights.size(); ++i) {
-    EXPECT_LE((got.weights[i] - want.weights[i]).abs().max().item<double>(), 1e-12) << text << ", weights " << i;
+    EXPECT_LE((got.weights[i] - want.weights[i]).abs().max().item<double>(), bound) << text << ", weights " << i;
   }
 }
 
@@ -112,14 +114,16 @@ INSTANTIATE_TEST_SUITE_P(EnginesLong, ClipKinds, ::testing::Values("shm", "tcp")
 
 TEST_P(ClipKinds, EqualLibTorchOnAverages) {
   fuse_ranks(GetParam(), 2, [](const Group& group) {
+    int combination = 0;  // 45 take ten seconds; in the suite each order has one list or two
     for (const double order : {2.0, 1.0, 3.0, 0.5, 0.0, kInfinity, -kInfinity, -1.0, -2.0}) {
       for (const ClippedList& list : clipped_lists()) {
+        if (combination++ % test_size(3, 1) != 0) continue;
         const double max_norm = order < 0 ? 1e-4 : 0.3;
         const Clipped want = clip_once(group, nullptr, list, max_norm, order);
         for (const FuseOptions& how : clipped_stages()) {
           const Clipped got = clip_once(group, &how, list, max_norm, order);
           expect_equal_clipping(
-              got, want,
+              got, want, order,
               fmt::format("order {}, {}, stage {}, shared {}", order, list.name, how.stage, how.share_weights));
         }
       }
