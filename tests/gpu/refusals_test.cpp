@@ -82,7 +82,7 @@ void train_with(const std::shared_ptr<Communicator>& group, const std::function<
   options.args.save_strategy = "no";
   choose(options.args);
   options.train_dataset = std::make_shared<TensorDataset>(
-      Batch{{"images", torch::rand({8, 1, 28, 28})}, {"labels", torch::zeros({8}, torch::kLong)}});
+      Batch{{"images", torch::full({8, 1, 28, 28}, 0.5)}, {"labels", torch::zeros({8}, torch::kLong)}});
   Trainer(options).train();
 }
 

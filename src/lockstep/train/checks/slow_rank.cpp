@@ -11,7 +11,7 @@
 namespace lockstep {
 
 std::optional<SlowRank> slow_rank_of(const std::vector<double>& waited_s, double training_s) {
-  if (waited_s.size() < 2 || training_s < kShortest_s) return std::nullopt;
+  if (waited_s.size() < 2 || training_s < kShortestSeconds) return std::nullopt;
   const auto least = std::min_element(waited_s.begin(), waited_s.end());
   double excess_s = 0;
   for (const double each : waited_s) excess_s += each - *least;

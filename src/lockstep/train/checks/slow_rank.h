@@ -18,7 +18,7 @@ struct SlowRank {
 constexpr double kSlowShare = 0.1;
 
 /// In a shorter training ranks wait for each other's start, and a line about it would mislead.
-constexpr double kShortest_s = 5;
+constexpr double kShortestSeconds = 5;
 
 /// The rank that waited least, if the others waited for it during `kSlowShare` of the training or more. All ranks wait
 /// for the network alike; only what the others wait longer is a wait for the slow one.
