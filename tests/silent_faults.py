@@ -167,6 +167,9 @@ FAULTS = [
      "TrainingFolder.NoTrainingBeginsInTheFolderOfAnother EvaluateFolder.WritesIntoNoFolderInWhichATrainingRuns"),
     (LOG, "all_results.json with metrics of two models",
      "EarlierResults.AreNotMixedWithThoseOfATrainingThatStartsOver"),
+    (SETTINGS, "a trained head whose rows get other labels, and a new head that is judged",
+     "HeadLabels.KeepTheNumbersThatTheModelGivesThem HeadLabels.OfSeveralLabelsATextKeepTheirNumbersToo "
+     "HeadLabels.AreNotJudgedByAHeadThatIsNew"),
     (LOG, "secrets of a command line in the log and the report", "HiddenSecrets.AreHiddenInEveryForm"),
     (LOG, "a report of an earlier training in the same folder",
      "ReportData.IsOfTheLastTrainingAndOfTheTimeInWhichItRan"),

@@ -110,7 +110,7 @@ TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const Training
   tokenizing.max_length = length.tokens;
 
   TrainingTask task;
-  task.notice = loaded.report.text();
+  note_weights(loaded.report, flags, task);
   task.text_length = length.line();
   task.data_arguments["max_length"] = length.tokens;
   std::optional<bool> are_scored;

@@ -146,7 +146,7 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
     throw UsageError("--block-size 1: a token alone says nothing about another", "command line", "take 2 or more");
   }
   TrainingTask task;
-  task.notice = loaded.report.text();
+  note_weights(loaded.report, flags, task);
   task.text_length = length.line();
   task.data_arguments["max_length"] = block;
   task.data_arguments["keep_linebreaks"] = flags.keep_linebreaks.value_or(!flags.mlm);

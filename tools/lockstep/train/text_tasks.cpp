@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -11,6 +12,7 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
+#include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/class_counts.h"
 #include "tools/lockstep/train/label_sets.h"
@@ -137,6 +139,23 @@ LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
   return {problem, flags.label_columns.size() > 1 ? flags.label_columns : names_in_lists(texts)};
 }
 
+// The names that the model in a folder gives its outputs, if they are those of the training file in another order: its
+// head knows them by its own numbers. Warns if they are other names, for the head's rows then get new meanings.
+std::vector<std::string> names_of_head(const TaskFlags& flags, const std::vector<std::string>& names) {
+  if (!std::filesystem::exists(std::filesystem::path(flags.model) / "config.json")) return {};
+  const std::vector<std::string> given = ConfigFile(flags.model).labels();
+  if (given.empty() || given == names || given.front() == "LABEL_0") return {};
+  const std::set<std::string> of_head(given.begin(), given.end()), of_file(names.begin(), names.end());
+  if (of_head == of_file && given.size() == names.size()) return given;
+  if (given.size() == names.size()) {
+    log_warning(
+        "the model's labels are {}, and those of {} are {}: its outputs get these names in their order, and begin with "
+        "the weights of others",
+        fmt::join(given, ", "), flags.train_file, fmt::join(names, ", "));
+  }
+  return {};
+}
+
 // How often the labels of the training file come, and what is strange about them.
 void describe_labels(LabelProblem problem, const TextDataset& rows, const std::vector<std::int64_t>& labels,
                      const std::string& path, TrainingTask& task) {
@@ -179,12 +198,18 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
                      "give the folder of a trained model");
   }
   const bool are_classes = labels.problem == LabelProblem::Classes;
+  if (train_rows && labels.problem != LabelProblem::Numbers) {
+    if (const std::vector<std::string> names = names_of_head(flags, labels.names); !names.empty()) labels.names = names;
+  }
+  if (train_rows && are_classes && labels.names != names_of(train_rows->labels())) {
+    train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, seed, &labels, task.data_arguments);
+  }
   const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels.names,
                                                are_classes ? flags.problem_type : problem_type_name(labels.problem));
   const TextLength length = text_length_of_flags(flags, tokenizer, max_positions_of(*loaded.model));
   task.data_arguments["max_length"] = length.tokens;
   labels.names = labels_of(*loaded.model);
-  task.notice = loaded.report.text();
+  note_weights(loaded.report, flags, task);
   task.text_length = length.line();
   task.model = trainable_text_model(loaded.model, tokenizer, length.tokens, args.gradient_checkpointing);
   if (train_rows) {

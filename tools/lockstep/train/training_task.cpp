@@ -19,6 +19,7 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
+#include "tools/lockstep/predict/whole_model.h"
 #include "tools/lockstep/train/built_model.h"
 
 namespace lockstep {
@@ -163,6 +164,11 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
   task.data_arguments["quoting"] = flags.table.quoting;
   task.data_arguments["no_header"] = flags.table.no_header;
   return task;
+}
+
+void note_weights(const LoadReport& report, const TaskFlags& flags, TrainingTask& task) {
+  if (flags.train_file.empty()) return require_whole_model(report, flags.model);
+  task.notice = report.text();
 }
 
 std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, std::int64_t rows,

@@ -80,6 +80,9 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 
+/// What loading says of the weights, as the task's notice. Without a training file they are judged as they are.
+/// @throws Error  if then some are new, and random
+void note_weights(const LoadReport& report, const TaskFlags& flags, TrainingTask& task);
 /// A warning if the training file has fewer than two classes, or about as many as rows. @param labels  the file's
 /// labels
 std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, std::int64_t rows,

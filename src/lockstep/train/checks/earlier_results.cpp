@@ -16,9 +16,8 @@ std::string earlier_results_line(const std::string& output_dir) {
   if (!checkpoints.empty()) {
     return fmt::format(
         "{} already has {} of an earlier training, and this one starts from the beginning: it replaces checkpoints of "
-        "the same steps, the saved model and its metrics. --resume-from-checkpoint true continues the earlier "
-        "training; another "
-        "--output-dir keeps its results",
+        "the same steps, the saved model and its metrics, and --save-total-limit counts the other checkpoints. "
+        "--resume-from-checkpoint true continues the earlier training; another --output-dir keeps its results",
         output_dir, fs::path(checkpoints.front().path).filename().string());
   }
   std::error_code ignored;
