@@ -13,6 +13,7 @@ import argparse
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -245,6 +246,12 @@ def gtest_filter(tests):
     return ":".join(f"{test}:*/{test}/*:{test}/*:*/{test}" for test in tests) + "-*Long.*:*Long/*"
 
 
+def heed_signals():
+    """As ctest starts its tests: nohup, and a shell's &, leave signals ignored, which a program then does, too."""
+    for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_DFL)
+
+
 def run_program(build, program, tests):
     """The state of each test: passed, failed or skipped; not there if none ran."""
     path = build / "bin" / program
@@ -254,7 +261,7 @@ def run_program(build, program, tests):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out.xml"
         done = subprocess.run([path, "--gtest_filter=" + gtest_filter(tests), f"--gtest_output=xml:{out}",
-                               "--gtest_brief=1"], env=environment)
+                               "--gtest_brief=1"], env=environment, preexec_fn=heed_signals)
         if not out.exists():
             return {test: f"{program} ended with {done.returncode}" for test in tests}
         cases = xml.etree.ElementTree.parse(out).getroot().iter("testcase")
