@@ -75,13 +75,11 @@ double difference_from_one(const DoctorNet& net, const MakeOptimizer& make, c10:
   const auto optimizer = make(alone->parameters());
   train_steps(
       *optimizer, [&](const at::Tensor& x) { return alone->forward(x); }, device, rows, 0, rows);
-  double largest = 0;
   const auto got = net.parameters();
   const auto want = alone->parameters();
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    largest = std::max(largest, (got[i] - want[i]).abs().max().item<double>());
-  }
-  return largest;
+  std::vector<at::Tensor> largest;  // a tensor's maximum is NaN if an element is, and std::max would lose it
+  for (std::size_t i = 0; i < want.size(); ++i) largest.push_back((got[i] - want[i]).abs().max());
+  return at::stack(largest).max().item<double>();
 }
 
 void require_equal(double difference, const std::string& what, const std::string& where) {
