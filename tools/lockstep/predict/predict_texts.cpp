@@ -21,9 +21,9 @@
 #include "tools/lockstep/predict/generation_settings.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
-#include "tools/lockstep/predict/whole_model.h"
 #include "tools/lockstep/train/text_length.h"
 #include "tools/lockstep/train/training_task.h"
+#include "tools/lockstep/train/whole_model.h"
 
 namespace lockstep {
 namespace {

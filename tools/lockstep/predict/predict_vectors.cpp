@@ -11,9 +11,9 @@
 #include "lockstep/models/sentence_encoder.h"
 #include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/prediction.h"
-#include "tools/lockstep/predict/whole_model.h"
 #include "tools/lockstep/train/text_length.h"
 #include "tools/lockstep/train/training_task.h"
+#include "tools/lockstep/train/whole_model.h"
 
 namespace lockstep {
 namespace {

@@ -19,8 +19,8 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
-#include "tools/lockstep/predict/whole_model.h"
 #include "tools/lockstep/train/built_model.h"
+#include "tools/lockstep/train/whole_model.h"
 
 namespace lockstep {
 namespace {
