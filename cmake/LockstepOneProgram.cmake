@@ -36,7 +36,6 @@ int main(int argc, char** argv) {
   return 2;
 }
 ]=])
-  set(size 0)
   list(LENGTH ARGN count)
   math(EXPR last "${count} - 1")
   foreach(begin RANGE 0 ${last} 10)

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "lockstep/base/text/count_of.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/text/unicode/unicode_class.h"
 #include "lockstep/data/text/unicode/utf8.h"
@@ -46,8 +47,6 @@ std::vector<ClassCount> by_frequency(const ClassCounts& counts) {
                    [](const ClassCount& a, const ClassCount& b) { return a.second > b.second; });
   return sorted;
 }
-
-std::string counted_rows(std::int64_t rows) { return fmt::format("{} row{}", rows, rows == 1 ? "" : "s"); }
 
 // Whether so few rows are more probably slips than a class.
 bool are_few(std::int64_t rows, std::int64_t of_other) {
@@ -115,13 +114,14 @@ std::vector<std::string> warnings_of_spellings(const ClassCounts& counts, const 
     if (!differs_by_blanks && !are_few(each.second, other.second)) continue;
     if (++all > kMost) continue;
     const bool has_blanks = each.first != plain || other.first != without_blanks(other.first);
-    warnings.push_back(fmt::format(
-        "the label {} of {} in {} is a class of its own, beside {} of {}: they differ by {} alone; "
-        "if they are the same, write them alike",
-        shown_class(each.first), counted_rows(each.second), file, shown_class(other.first), counted_rows(other.second),
-        differs_by_blanks ? "blanks at the ends"
-        : has_blanks      ? "case and blanks"
-                          : "case"));
+    warnings.push_back(
+        fmt::format("the label {} of {} in {} is a class of its own, beside {} of {}: they differ by {} alone; "
+                    "if they are the same, write them alike",
+                    shown_class(each.first), count_of(each.second, "row"), file, shown_class(other.first),
+                    count_of(other.second, "row"),
+                    differs_by_blanks ? "blanks at the ends"
+                    : has_blanks      ? "case and blanks"
+                                      : "case"));
   }
   if (all > kMost) warnings.push_back(fmt::format("{} further labels of {} are such", all - kMost, file));
   return warnings;

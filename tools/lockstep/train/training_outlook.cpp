@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/text/count_of.h"
 #include "lockstep/comm/process_group.h"
 
 namespace lockstep {
@@ -18,21 +19,17 @@ std::string precision_of(const TrainingArguments& args) {
   return named == "no" ? "fp32" : named;
 }
 
-std::string counted_things(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string training_start_text(const TrainingArguments& args, const TrainerState& state) {
   const auto group = is_initialized() ? default_group() : nullptr;
   const std::int64_t ranks = group ? group->world_size() : 1;
-  std::string text = ranks > 1 ? counted_things(ranks, "rank") + ", engine " + std::string(group->engine()) + ", "
+  std::string text = ranks > 1 ? count_of(ranks, "rank") + ", engine " + std::string(group->engine()) + ", "
                                : std::string("one process, ");
-  text += counted_things(at::get_num_threads(), "thread") + (ranks > 1 ? " each, " : ", ") + precision_of(args);
+  text += count_of(at::get_num_threads(), "thread") + (ranks > 1 ? " each, " : ", ") + precision_of(args);
   const std::int64_t parts = args.virtual_shards > 0 ? args.virtual_shards : ranks;
   const std::int64_t samples = state.train_batch_size * parts * args.gradient_accumulation_steps;
-  text += fmt::format(": {} of {}", counted_things(state.max_steps, "update"), counted_things(samples, "sample"));
+  text += fmt::format(": {} of {}", count_of(state.max_steps, "update"), count_of(samples, "sample"));
   if (state.global_step > 0) text += fmt::format(", {} of them done", state.global_step);
   return text;
 }
@@ -67,7 +64,7 @@ void TrainingOutlook::on_step_end(TrainerEvent& event) {
   const double left = each * static_cast<double>(event.state.max_steps - step);
   if (left >= kWorthALine) {
     say_time_(fmt::format("About {} to go: {} of {} s, and evaluations", time_text(left),
-                          counted_things(event.state.max_steps - step, "update"),
+                          count_of(event.state.max_steps - step, "update"),
                           each < 100 ? fmt::format("{:.2g}", each) : fmt::format("{:.0f}", each)));
   }
   say_time_ = nullptr;

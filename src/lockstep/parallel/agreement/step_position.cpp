@@ -14,7 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
-#include "lockstep/parallel/reducer/left_out_batches.h"
+#include "lockstep/base/text/count_of.h"
 
 namespace lockstep {
 namespace {

@@ -1,15 +1,9 @@
 #include "lockstep/parallel/reducer/left_out_batches.h"
 
-#include <fmt/format.h>
-
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
 
 namespace lockstep {
-
-std::string count_of(std::uint64_t number, const char* what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
 
 void warn_of_left_out_batches(Communicator& communicator, const std::string& made,
                               const std::vector<bool>& takes_part) {

@@ -1,15 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep {
-
-/// "1 time", "2 times"
-std::string count_of(std::uint64_t number, const char* what);
 
 /// Warns, on rank 0, that one rank has left out a batch before its backward: nothing shows whether it takes another one
 /// instead, or is one step behind the others from now on. No error, because a rank may evaluate alone. Collective over

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/base/text/count_of.h"
 #include "lockstep/parallel/agreement/weights_agreement.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/reducer/left_out_batches.h"

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "lockstep/base/text/count_of.h"
+
 namespace lockstep {
 namespace {
 
@@ -16,7 +18,7 @@ int count_if(const std::list<HostTable::Host>& hosts, Is is) {
 
 }  // namespace
 
-std::string hosts_text(int count) { return fmt::format("{} host{}", count, count == 1 ? "" : "s"); }
+std::string hosts_text(int count) { return count_of(count, "host"); }
 
 bool HostTable::Host::note_request(int request) {
   if (request <= requests) return false;

@@ -12,6 +12,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/random/hash_bytes.h"
 #include "lockstep/base/random/mix_bits.h"
+#include "lockstep/base/text/count_of.h"
 #include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/agreement/options_number.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
