@@ -197,7 +197,7 @@ OF_THE_LOSS = [
      test("train_test", "*OneFormula*")),
     ("the loss of an evaluation counts batches", SRC + "train/loop/evaluation.cpp",
      "sums.count += result.loss->count.item<std::int64_t>();", "++sums.count;", test("train_test", "*Evaluation*")),
-    ("what an update's loss counts is that of the rank alone", SRC + "train/shards/update_totals.cpp",
+    ("what an update's loss counts is that of the rank alone", SRC + "train/slices/update_totals.cpp",
      "  group->all_reduce(sums);\n", "", test("train_test", "*OneFormula*")),
 ]
 

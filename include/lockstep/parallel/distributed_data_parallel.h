@@ -28,7 +28,7 @@ class FusedUpdate;
 class ParameterWatch;
 class Reducer;
 class ShardedWeights;
-class VirtualShards;
+class Slices;
 class WrappedModule;
 
 /// The part of DistributedDataParallel that does not depend on the type of the module.
@@ -210,7 +210,7 @@ class DistributedDataParallelBase {
   ShardedWeights* sharded_weights() const;
   void check_parameters();
   bool fused_memory_follows() const;
-  void note_forward_of_shard();
+  void note_forward_of_slice();
   std::vector<at::Tensor> buffers() const;
   void synchronise_buffers(int root);
   void take_over_from(int last, const JoinOptions& options, bool was_through_early);
@@ -223,8 +223,8 @@ class DistributedDataParallelBase {
   std::unique_ptr<ParameterWatch> watch_;       // of tensors_
   std::unique_ptr<DeferredOfModule> deferred_;  // null if no weight is to be synchronised when it is made
   std::shared_ptr<Reducer> reducer_;
-  std::unique_ptr<VirtualShards> shards_;  // uses the reducer; null without virtual shards
-  std::unique_ptr<FusedUpdate> fused_;     // uses both
+  std::unique_ptr<Slices> slices_;      // uses the reducer; null without virtual shards
+  std::unique_ptr<FusedUpdate> fused_;  // uses both
   std::string fuse_reason_;
   CommunicationHook* hook_ = nullptr;  // the reducer's
   bool synchronise_ = true;

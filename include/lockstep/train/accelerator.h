@@ -101,7 +101,7 @@ class Accelerator : public PartialState {
   /// @throws Error  without virtual shards, or with gradient_accumulation_steps above 1
   template <typename Model>
   void run_shards(Model& model, std::uint64_t update, const std::function<void(std::int64_t shard)>& body) {
-    check_shards_alone();
+    check_slices_alone();
     model.ddp().run_shards(update, body);
   }
 
@@ -275,7 +275,7 @@ class Accelerator : public PartialState {
   DistributedDataParallelOptions ddp_options() const;
   void unscale_gradients_of(const std::vector<at::Tensor>* parameters);
   void begin_micro_batch();
-  void check_shards_alone() const;
+  void check_slices_alone() const;
   AcceleratorOptions options_;
   bool owns_group_ = false;
   MixedPrecision precision_;

@@ -17,8 +17,8 @@
 #include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
-#include "lockstep/parallel/shards/shard_checks.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/slices/slice_checks.h"
+#include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/wrapped_module.h"
 #include "lockstep/parallel/wrapping.h"
 #include "lockstep/tensor/tensors_of.h"
@@ -36,7 +36,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   const auto named_buffers = without(tensors_.buffers(), ignored);
   check_trainable(*communicator_, tensors_.parameters);
   check_equal_options(*communicator_, options_, tensors_);
-  if (options_.virtual_shards != 0) check_virtual_shards(options_, tensors_, *communicator_);
+  if (options_.virtual_shards != 0) check_slices(options_, tensors_, *communicator_);
   if (options_.init_sync && communicator_->world_size() > 1) {
     check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter", /*compares_deferred=*/true);
     check_equal_buffers_across_ranks(*communicator_, named_buffers);
@@ -72,8 +72,8 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     return;
   }
   synchronise_ = false;
-  shards_ = std::make_unique<VirtualShards>(options_.virtual_shards, *reducer_, *communicator_,
-                                            has_buffers_ ? tensors_.buffers : nullptr);
+  slices_ = std::make_unique<Slices>(options_.virtual_shards, *reducer_, *communicator_,
+                                     has_buffers_ ? tensors_.buffers : nullptr);
 }
 
 DistributedDataParallelBase::~DistributedDataParallelBase() = default;
@@ -116,8 +116,8 @@ void DistributedDataParallelBase::prepare_forward() {
   if (!at::GradMode::is_enabled()) return;
   if (deferred_) synchronise_deferred();
   check_parameters();
-  if (shards_) {
-    note_forward_of_shard();
+  if (slices_) {
+    note_forward_of_slice();
   } else if (fuse_mode() != FuseMode::Off) {
     fused_->before_forward();
   }
@@ -127,20 +127,20 @@ void DistributedDataParallelBase::prepare_forward() {
   reducer_->meet("a forward", [this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });
 }
 
-void DistributedDataParallelBase::note_forward_of_shard() {
-  if (!shards_->is_in_shard()) {
+void DistributedDataParallelBase::note_forward_of_slice() {
+  if (!slices_->is_in_slice()) {
     throw Error("a forward outside of run_shards, whose gradients nobody would add up",
                 communicator_->membership().where() + ", virtual_shards",
                 "call it in the body of run_shards; to evaluate, turn gradients off");
   }
-  shards_->note_forward();
+  slices_->note_forward();
 }
 
-ShardRange DistributedDataParallelBase::shards() const { return shards_ ? shards_->plan().run() : ShardRange(); }
+ShardRange DistributedDataParallelBase::shards() const { return slices_ ? slices_->plan().run() : ShardRange(); }
 
 void DistributedDataParallelBase::run_shards(std::uint64_t update,
                                              const std::function<void(std::int64_t shard)>& body) {
-  if (!shards_) {
+  if (!slices_) {
     throw Error("run_shards without virtual shards", communicator_->membership().where() + ", virtual_shards",
                 "set DistributedDataParallelOptions::virtual_shards");
   }
@@ -151,22 +151,22 @@ void DistributedDataParallelBase::run_shards(std::uint64_t update,
     fused_->before_forward();
     fused_->gradients_dropped();
   }
-  shards_->run(update, are_zero, body);
-  if (fuse_mode() != FuseMode::Off) fused_->shards_ended();
+  slices_->run(update, are_zero, body);
+  if (fuse_mode() != FuseMode::Off) fused_->slices_ended();
 }
 
 void DistributedDataParallelBase::follow_backward() {
-  if (shards_) refuse_with_shards(*communicator_, "follow_backward", "which knows no shards");
+  if (slices_) refuse_with_slices(*communicator_, "follow_backward", "which knows no shards");
   reducer_->follow_backward();
 }
 
 void DistributedDataParallelBase::note_access() {
-  if (!shards_ && at::GradMode::is_enabled()) reducer_->note_access();
+  if (!slices_ && at::GradMode::is_enabled()) reducer_->note_access();
 }
 
 void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<CommunicationHook> hook) {
-  if (shards_)
-    refuse_with_shards(*communicator_, "a communication hook", "which adds gradients in an order of its own");
+  if (slices_)
+    refuse_with_slices(*communicator_, "a communication hook", "which adds gradients in an order of its own");
   if (fuse_mode() != FuseMode::Off) {
     throw Error("an optimizer is fused, whose step would pass a communication hook by",
                 communicator_->membership().where() + ", DistributedDataParallel",

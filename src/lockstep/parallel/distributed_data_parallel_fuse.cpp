@@ -9,7 +9,7 @@
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/reducer/reducer.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/wrapping.h"
 #include "lockstep/tensor/tensors_of.h"
 
@@ -52,7 +52,7 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
         "the loop survives lost ranks, and ElasticState::optimizers does not have this optimizer, or has others, too";
   }
   if (fuse_reason_.empty()) {
-    fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_, shards_.get());
+    fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_, slices_.get());
   }
   if (deferred_) deferred_->check_made(*communicator_);
   if (!fused_ && communicator_->rank() == 0) {

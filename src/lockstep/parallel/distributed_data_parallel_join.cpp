@@ -12,15 +12,15 @@
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/reducer.h"
-#include "lockstep/parallel/shards/shard_checks.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/slices/slice_checks.h"
+#include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/wrapping.h"
 #include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
 
 int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
-  if (shards_) refuse_with_shards(*communicator_, "join", "whose ranks run out of inputs one after the other");
+  if (slices_) refuse_with_slices(*communicator_, "join", "whose ranks run out of inputs one after the other");
   if (!reducer_->allows_join()) {
     throw Error("the communication hook leaves the ranks apart, so that none learns when another has run out of inputs",
                 communicator_->membership().where() + ", join",

@@ -23,7 +23,7 @@ std::optional<std::chrono::milliseconds> timeout_in(const TrainingArguments& arg
   return std::chrono::milliseconds(static_cast<std::int64_t>(*args.ddp_timeout * 1000));
 }
 
-// A rank without a shard would have nothing to do.
+// A rank without a slice would have nothing to do.
 std::shared_ptr<Survival> survival_with(std::unique_ptr<ElasticGroup> group, const TrainingArguments& args) {
   group->limit(static_cast<int>(args.virtual_shards));
   return std::make_shared<Survival>(std::move(group));

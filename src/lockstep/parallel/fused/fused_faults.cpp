@@ -65,7 +65,7 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
                   "has read its bf16 copy without that write",
               "write weights under torch::NoGradGuard and without data(), on every rank; or call own_weights() of the "
               "DistributedDataParallel before you write; or leave out FuseOptions::compute_dtype"};
-    case FusedFault::NoShardSum:
+    case FusedFault::NoSliceSum:
       return {"the gradient of " + name +
                   " is not what run_shards left: it was written or zeroed since, or run_shards was not called. It is a "
                   "part of a sum over virtual shards, which only the step of a fused optimizer completes",

@@ -11,8 +11,8 @@
 #include "lockstep/optim/update/gradient_memory.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/norm_over_ranks.h"
-#include "lockstep/parallel/shards/update_difference.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/slices/slices.h"
+#include "lockstep/parallel/slices/update_difference.h"
 
 namespace lockstep {
 
@@ -77,10 +77,10 @@ void FusedUpdate::look() {
   parts_->gradients->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
   const std::vector<std::size_t> unsummed =
-      shards_ != nullptr ? parts_->gradients->without_shard_sum() : std::vector<std::size_t>();
+      slices_ != nullptr ? parts_->gradients->without_slice_sum() : std::vector<std::size_t>();
   const bool has_fault = parts_->faults.find() || parts_->faults.find_stale_copies();
   if (has_fault || !unsummed.empty()) {
-    parts_->faults.add(unsummed, FusedFault::NoShardSum);
+    parts_->faults.add(unsummed, FusedFault::NoSliceSum);
     agreement_.set_faulty();
   } else {
     parts_->gradients->collect(agreement_.contributed());
@@ -106,12 +106,12 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   } else {
     agreement_.set_joined(communicator_->rank());
   }
-  if (shards_ != nullptr) agreement_.set_update(shards_->update());
+  if (slices_ != nullptr) agreement_.set_update(slices_->update());
   const auto start = std::chrono::steady_clock::now();
   agreement_.exchange(parts_->shards ? parts_->shards->gathering() : *communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
-  if (agreement_.updates_differ()) throw_different_updates(*communicator_, shards_->update());
+  if (agreement_.updates_differ()) throw_different_updates(*communicator_, slices_->update());
   terms_.check_agreed(*communicator_, agreement_, request);
   if (agreement_.sums_differ()) {
     throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
@@ -148,7 +148,7 @@ void FusedUpdate::reduce_rest() {
   if (!agreement_.stale() || can_wait) return;
   parts_->gradients->reduce(reduce_op(), agreement_.active_ranks());
   if (plan_.gives_buckets_back) count_reduction();
-  if (shards_ != nullptr) parts_->gradients->sums_begun();
+  if (slices_ != nullptr) parts_->gradients->sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
@@ -265,7 +265,7 @@ OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   part.source = parts_->memory->gradients(bucket);
   const bool is_averaged =
       plan_.gives_buckets_back || (plan_.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg);
-  part.source.divisor = is_averaged || shards_ != nullptr ? 1 : divisor();
+  part.source.divisor = is_averaged || slices_ != nullptr ? 1 : divisor();
   part.begin = static_cast<std::size_t>(buckets_[bucket].own.begin);
   part.end = static_cast<std::size_t>(buckets_[bucket].own.end);
   return part;
@@ -279,7 +279,7 @@ std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
 
 // Covers the average of all ranks' gradients, and gradients that are equal on all ranks already; one rank counts these.
 double FusedUpdate::global_norm() {
-  if (shards_ != nullptr) return whole_norm(indices_of_optimizer());
+  if (slices_ != nullptr) return whole_norm(indices_of_optimizer());
   const GradientMemory others(other_parameters());
   const bool counts_others = communicator_->rank() == agreement_.lowest_active_rank() && others.count() > 0;
   return norm_over_ranks(*communicator_, *parts_->memory, owned_gradients(), counts_others ? others.norm(2) : 0, 2);

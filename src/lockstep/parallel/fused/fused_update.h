@@ -38,7 +38,7 @@
 
 namespace lockstep {
 
-class VirtualShards;
+class Slices;
 
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
 /// clips, and updates its share of the weights. If the optimizer has an UpdateRescue, lost ranks are survived, or
@@ -46,12 +46,12 @@ class VirtualShards;
 class FusedUpdate final : public StepDelegate {
  public:
   /// Takes over the steps of `optimizer`, and the buckets of `reducer` that this update can handle.
-  /// @param shards  null without virtual shards; else it must outlive this object
-  /// @return  null if it can handle no bucket (with virtual shards: not all), or if memory is short; the cause is then
+  /// @param slices  null without slices; else it must outlive this object
+  /// @return  null if it can handle no bucket (with slices: not all), or if memory is short; the cause is then
   /// in `reason`
   static std::unique_ptr<FusedUpdate> make(FlatOptimizer& optimizer, Reducer& reducer,
                                            const std::shared_ptr<Communicator>& communicator, FuseOptions options,
-                                           std::string& reason, const VirtualShards* shards = nullptr);
+                                           std::string& reason, const Slices* slices = nullptr);
   /// Gives each rank memory of its own for the weights. Not collective. If the optimizer still exists, it keeps its
   /// share of the state and makes no more steps.
   ~FusedUpdate() override;
@@ -85,8 +85,8 @@ class FusedUpdate final : public StepDelegate {
 
   ShardedCopies* sharded_copies() { return shards() == nullptr ? nullptr : shards()->copies(); }
 
-  /// The gradients of virtual shards are complete on this rank. Not collective.
-  void shards_ended() { parts_->gradients->take_shard_sums(); }
+  /// The gradients of slices are complete on this rank. Not collective.
+  void slices_ended() { parts_->gradients->take_slice_sums(); }
 
   /// Takes part in one update of the other ranks without gradients. @return  true if no rank has inputs left
   bool shadow_update();
@@ -149,12 +149,12 @@ class FusedUpdate final : public StepDelegate {
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
   double global_norm();
-  /// With virtual shards: the norm of all shards' average, of these indices of parameters, in this order.
+  /// With slices: the norm of all slices' average, of these indices of parameters, in this order.
   double whole_norm(const std::vector<std::size_t>& parameters);
   std::vector<std::size_t> indices_of(const std::vector<at::Tensor>& parameters) const;
   std::vector<std::size_t> indices_of_optimizer() const;
-  /// @return  why virtual shards cannot be fused, else empty
-  static std::string refusal_with_shards(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
+  /// @return  why slices cannot be fused, else empty
+  static std::string refusal_with_slices(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
                                          const std::vector<FusedBucket>& buckets, FuseOptions options);
   void update_buckets(double factor, bool zero);
   void receive_weights();
@@ -183,7 +183,7 @@ class FusedUpdate final : public StepDelegate {
   Reducer& reducer_;
   GradientBuckets& gradients_;
   std::shared_ptr<Communicator> communicator_;
-  const VirtualShards* shards_ = nullptr;
+  const Slices* slices_ = nullptr;
   UpdatePlan plan_;
   std::vector<FusedBucket> buckets_;
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
@@ -198,7 +198,7 @@ class FusedUpdate final : public StepDelegate {
   UpdateTerms terms_;
   UpdateAgreement agreement_;
   GradientSelection selection_;
-  std::vector<std::size_t> selected_;  // the same with virtual shards, in the order of the call
+  std::vector<std::size_t> selected_;  // the same with slices, in the order of the call
   bool zeroed_ = false;                // the last update left zeros
   std::uint64_t zeroed_writes_ = 0;    // FusedGradients::writes at that time
   bool has_missed_copies_ = false;     // the log says that nobody reads bf16 copies

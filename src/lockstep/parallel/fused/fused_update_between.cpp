@@ -35,7 +35,7 @@ double FusedUpdate::run_norm() {
     // Known on every rank since the agreement.
     const auto& contributed = agreement_.contributed();
     for (std::size_t i = 0; i < contributed.size(); ++i) norm += contributed[i] * selection_.count(i);
-    if (shards_ != nullptr) {
+    if (slices_ != nullptr) {
       // Scaling writes the terms of a sum, so every rank has made its sums before.
       owned_gradients();
       communicator_->barrier();
@@ -48,7 +48,7 @@ double FusedUpdate::run_norm() {
       const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_, contributed);
       parts.insert(parts.end(), selected.begin(), selected.end());
     }
-    norm = shards_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
+    norm = slices_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
                                                   : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
   }
   parts_->memory->finish({});

@@ -6,7 +6,7 @@
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/fused/fused_update.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/slices/slices.h"
 
 namespace lockstep {
 namespace {
@@ -33,7 +33,7 @@ void FusedUpdate::open_memory() {
   const bool is_there = rescue_->adopts();
   hosts_ = MemoryHosts::of(ranks, rescue_->memory().get());
   host_copy_ = std::make_unique<HostCopy>(hosts_, is_there ? rescue_->adopted_hosts() : std::vector<bool>(), ranks);
-  const auto shape = LastingMemory::shape_of(buckets_, gradients_, shards_->plan().tree().shards(), ranks.world_size());
+  const auto shape = LastingMemory::shape_of(buckets_, gradients_, slices_->plan().tree().slices(), ranks.world_size());
   const auto lanes = RecoverableUpdate::lanes_for(buckets_, shape.parameters, ranks);
   const auto earlier = rescue_->state() != nullptr ? rescue_->state()->memory() : nullptr;
   lasting_ =

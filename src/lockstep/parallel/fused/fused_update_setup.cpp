@@ -68,7 +68,7 @@ FusedUpdate::~FusedUpdate() { release(memory_stays()); }
 
 std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer& reducer,
                                                const std::shared_ptr<Communicator>& communicator, FuseOptions options,
-                                               std::string& reason, const VirtualShards* shards) {
+                                               std::string& reason, const Slices* slices) {
   const at::ScalarType dtype = options.gradient_dtype;
   const at::ScalarType computed = options.compute_dtype.value_or(at::ScalarType::Float);
   if (dtype != at::ScalarType::Float && dtype != at::ScalarType::BFloat16 && dtype != at::ScalarType::Half) {
@@ -99,13 +99,13 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   }
   check_hybrid_shard(options, buckets, gradients, *communicator);
   reason = refusal_of_twice_listed(optimizer, gradients);
-  if (reason.empty() && shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
+  if (reason.empty() && slices != nullptr) reason = refusal_with_slices(optimizer, gradients, buckets, options);
   UpdateRescue* const rescue = UpdateRescue::of(optimizer);
-  if (rescue != nullptr && reason.empty()) reason = rescue->refusal(*communicator, options, shards != nullptr);
+  if (rescue != nullptr && reason.empty()) reason = rescue->refusal(*communicator, options, slices != nullptr);
   if (!reason.empty()) return nullptr;
   if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
-  fused->shards_ = shards;
+  fused->slices_ = slices;
   fused->rescue_ = rescue;
   fused->buckets_ = std::move(buckets);
   try {
@@ -145,7 +145,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
                         : make_fused_memory(plan_, buckets_, gradients_, *communicator_, has_weights);
   if (state_) state_->weights_are_here();
-  if (shards_ != nullptr) memory = make_tree_memory(plan_, buckets_, *shards_, *communicator_, std::move(memory));
+  if (slices_ != nullptr) memory = make_tree_memory(plan_, buckets_, *slices_, *communicator_, std::move(memory));
   std::vector<at::Tensor> watched(gradients_.num_parameters());
   std::vector<FusedSegment> segments = make_segments(watched);
   parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(weights), watched, gradients_, buckets_,

@@ -22,7 +22,7 @@ enum class FusedFault : std::uint8_t {
   WeightMoved = 6,      ///< to other memory, since backward
   WeightConverted = 7,  ///< to another dtype, shape or device
   CopyStale = 8,        ///< forward has read a bf16 copy without a write that the watch had not seen
-  NoShardSum = 9,       ///< the gradient is not a sum of virtual shards, though they are in use
+  NoSliceSum = 9,       ///< the gradient is not a sum of slices, though they are in use
 };
 
 /// How weights were written between two updates, while no gradient waited for its update.

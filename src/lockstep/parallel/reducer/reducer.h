@@ -39,7 +39,7 @@ struct ReducerOptions {
   BucketCaps bucket_caps;
   bool static_graph = false;
   bool gets_memory_later = false;  ///< see GradientBuckets::Options
-  bool counts_updates = false;     ///< with virtual shards: the ranks compare the number of the update
+  bool counts_updates = false;     ///< with slices: the ranks compare the number of the update
   int module = 0;                  ///< WrappedModule::number
 };
 
@@ -115,21 +115,21 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// Removes all gradients from their parameters, as in a step without inputs.
   void drop_gradients();
 
-  /// For virtual shards, whose backwards are not synchronised: their gradients are added up between the calls below.
+  /// For slices, whose backwards are not synchronised: their gradients are added up between the calls below.
   /// @param arrived  called when backward has added to a parameter's gradient
   void watch_arrivals(std::function<void(std::size_t parameter)> arrived) { arrived_ = std::move(arrived); }
   /// Lets each parameter's `grad` be its place in the buckets.
   void show_gradients();
   /// Brings gradients that were put elsewhere to their places.
   void take_gradients();
-  /// All shards' gradients of this rank are added up.
-  void begin_shard_sums();
-  /// The buckets hold averages over all shards or, if they are handed over, what `later` needs. Tells the ranks about
+  /// All slices' gradients of this rank are added up.
+  void begin_slice_sums();
+  /// The buckets hold averages over all slices or, if they are handed over, what `later` needs. Tells the ranks about
   /// each other as the end of a backward does, and sets `grad`. Collective.
   /// @param update       of run_shards: equal on all ranks
   /// @param contributed  by parameter: this rank has a gradient
   /// @throws AgreedError  if nothing is handed over, and ranks are in different updates
-  void end_shard_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s);
+  void end_slice_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s);
 
   GradientBuckets& buckets() { return buckets_; }
   /// Whether `later` has all buckets. Then nothing is sent in backward that could carry what `replica_watch` sees, and
@@ -139,7 +139,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   ReplicaWatch& replica_watch() { return replica_watch_; }
   StepStatistics& statistics() { return statistics_; }
   int module() const { return module_; }  ///< its number, which is equal on all ranks
-  /// How many synchronised backwards have reached the parameters, or sums of virtual shards were made.
+  /// How many synchronised backwards have reached the parameters, or sums of slices were made.
   std::uint64_t backwards() const { return backwards_; }
   /// A fused optimizer has made a step.
   void note_step() { last_step_ = {last_step_.steps + 1, backwards_}; }
@@ -248,7 +248,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::function<void()> at_begin_, at_end_;
   std::function<bool()> is_wanted_;
   bool follows_ = false;
-  std::function<void(std::size_t)> arrived_;  // empty without virtual shards
+  std::function<void(std::size_t)> arrived_;  // empty without slices
 
   std::mutex mutex_;  // guards what follows
   Backward backward_ = Backward::None;
@@ -259,7 +259,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // In a join, by parameter: the version counter of its average, and averages that a backward has put aside.
   std::vector<std::optional<std::int64_t>> averages_;
   std::vector<at::Tensor> put_aside_;
-  std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with virtual shards
+  std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with slices
   bool was_announced_ = false;                 // the next synchronised backward, or the present one, by a forward
   std::vector<bool> fired_;                    // by parameter: this backward has added to its gradient
   std::vector<BucketProgress> progress_;       // by bucket

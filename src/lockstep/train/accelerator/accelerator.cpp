@@ -143,7 +143,7 @@ void Accelerator::begin_micro_batch() {
   state_->accumulation.begin(ends_with_loader ? loaders_->back()->batches_left : -1);
 }
 
-void Accelerator::check_shards_alone() const {
+void Accelerator::check_slices_alone() const {
   if (gradient_accumulation_steps() == 1) return;
   throw Error(fmt::format("run_shards with gradient_accumulation_steps {}: each shard is a micro-batch",
                           gradient_accumulation_steps()),

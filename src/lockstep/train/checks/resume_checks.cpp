@@ -63,7 +63,7 @@ void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& ar
   require("virtual_shards", std::to_string(shards), std::to_string(args.virtual_shards), shards == args.virtual_shards);
 }
 
-ResumeState state_of_shards(const Checkpoint& checkpoint, int rank) {
+ResumeState state_of_slices(const Checkpoint& checkpoint, int rank) {
   ResumeState result;
   result.samplers = checkpoint.samplers(0);
   result.rank_tensors = checkpoint.rank_tensors(0);

@@ -21,9 +21,9 @@ void require_checkpoint_folder(const std::string& from, const std::string& outpu
 /// @param saved  the checkpoint's arguments; empty: unknown. @throws UsageError  that says what to do
 void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& args, const std::string& path);
 
-/// What a rank resumes with if the training has virtual shards: what rank 0 had, because all that matters is equal on
+/// What a rank resumes with if the training has slices: what rank 0 had, because all that matters is equal on
 /// all ranks, however many there are now. Generators are this rank's own, if it was there.
-ResumeState state_of_shards(const Checkpoint& checkpoint, int rank);
+ResumeState state_of_slices(const Checkpoint& checkpoint, int rank);
 
 /// Refuses a checkpoint whose training state has another step than its manifest: one of the files belongs to another
 /// checkpoint.

@@ -14,11 +14,11 @@
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/net/long_work.h"
-#include "lockstep/parallel/shards/one_thread.h"
+#include "lockstep/parallel/slices/one_thread.h"
 #include "lockstep/replicas/parallel_inference.h"
 #include "lockstep/train/batch_device.h"
-#include "lockstep/train/shards/gathered_outputs.h"
-#include "lockstep/train/shards/update_totals.h"
+#include "lockstep/train/slices/gathered_outputs.h"
+#include "lockstep/train/slices/update_totals.h"
 
 namespace lockstep {
 namespace {
@@ -165,18 +165,18 @@ std::vector<LocalSums> run_batches(TrainableModel& model, std::vector<DataLoader
   return sums;
 }
 
-// The sums of all shares, in the order of their tree if they are virtual shards. @param group  null: one process
+// The sums of all shares, in the order of their tree if they are slices. @param group  null: one process
 LocalSums add_sums(const std::vector<LocalSums>& own, const EvaluationOptions& options, Communicator* group) {
   PartOfUpdate part;
   std::int64_t has_labels = 0, steps = 0;
   for (const LocalSums& each : own) {
-    part.shards.push_back({each.loss, each.count, 0, 0});
+    part.slices.push_back({each.loss, each.count, 0, 0});
     has_labels = std::max(has_labels, static_cast<std::int64_t>(each.has_labels));
     steps = std::max(steps, each.steps);
   }
-  part.totals = part.shards.front();
+  part.totals = part.slices.front();
   const UpdateTotals totals = options.virtual_shards > 0
-                                  ? add_over_shards(part, ShardTree(options.virtual_shards), group).totals
+                                  ? add_over_slices(part, SliceTree(options.virtual_shards), group).totals
                                   : add_over_ranks(part, group).totals;
   at::Tensor seen = torch::tensor({has_labels, steps}, torch::kLong);
   if (group != nullptr && group->world_size() > 1) group->all_reduce(seen, ReduceOp::Max);

@@ -19,7 +19,7 @@ struct EvaluationOptions {
   int num_workers = 0;                ///< as DataLoaderOptions
   bool keep_predictions = true;       ///< false: only the loss
   double label_smoothing_factor = 0;  ///< above 0: smooth the labels of the loss, as in training
-  /// Above 0: each of so many virtual shards has its own samples and batches, and the bits of the result do not depend
+  /// Above 0: each of so many slices has its own samples and batches, and the bits of the result do not depend
   /// on the number of ranks.
   std::int64_t virtual_shards = 0;
   /// Devices of copies of the model, which take batches in turn. Fewer than two: the model itself runs. Otherwise it

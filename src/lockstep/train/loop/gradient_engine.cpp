@@ -14,7 +14,7 @@
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/ddp/ddp_engine.h"
 #include "lockstep/train/loop/replica_trace.h"
-#include "lockstep/train/shards/shard_engine.h"
+#include "lockstep/train/slices/slice_engine.h"
 
 namespace lockstep {
 namespace {
@@ -106,7 +106,7 @@ std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& mod
   return device.is_cuda() ? static_cast<std::int64_t>(torch::cuda::device_count()) : available_cores();
 }
 
-void require_shards_for(int ranks, const TrainingArguments& args) {
+void require_slices_for(int ranks, const TrainingArguments& args) {
   const auto refuse = [](const std::string& what, const std::string& fix) {
     throw UsageError(what, "training arguments", fix);
   };
@@ -124,15 +124,15 @@ void require_shards_for(int ranks, const TrainingArguments& args) {
   }
 }
 
-ParallelChoice shards_on(int ranks, const TrainingArguments& args, const Communicator* group) {
-  return {EngineKind::VirtualShards, 1,
+ParallelChoice slices_on(int ranks, const TrainingArguments& args, const Communicator* group) {
+  return {EngineKind::Slices, 1,
           fmt::format("DistributedDataParallel: {} virtual shards on {} rank{}{}", args.virtual_shards, ranks,
                       ranks == 1 ? "" : "s", group == nullptr ? "" : fmt::format(", engine {}", group->engine()))};
 }
 
 }  // namespace
 
-void GradientEngine::run_shards(std::uint64_t, const std::function<void(std::int64_t)>&) {
+void GradientEngine::run_slices(std::uint64_t, const std::function<void(std::int64_t)>&) {
   throw Error("this engine has no virtual shards", "GradientEngine", "set virtual_shards");
 }
 
@@ -144,7 +144,7 @@ std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, Trainab
 }
 
 void require_engine_for(int ranks, const TrainingArguments& args) {
-  if (args.virtual_shards > 0) return require_shards_for(ranks, args);
+  if (args.virtual_shards > 0) return require_slices_for(ranks, args);
   const bool is_of_one_process = args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1;
   if (ranks == 1 || !is_of_one_process) return;
   throw UsageError(
@@ -156,7 +156,7 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
                              bool is_rank) {
   const int world_size = group == nullptr ? 1 : group->world_size();
   require_engine_for(world_size, args);
-  if (args.virtual_shards > 0) return shards_on(world_size, args, group);
+  if (args.virtual_shards > 0) return slices_on(world_size, args, group);
   if (world_size > 1) {
     return {EngineKind::DistributedDataParallel, 1,
             fmt::format("DistributedDataParallel: {} ranks, engine {}", world_size, group->engine())};
@@ -188,7 +188,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
                                                      const std::shared_ptr<Communicator>& group, bool are_level) {
   const Sharding sharding = sharding_of(args, "training arguments");
   const int stage = sharding.stage;
-  if (stage > 1 && choice.kind == EngineKind::VirtualShards) {
+  if (stage > 1 && choice.kind == EngineKind::Slices) {
     throw UsageError(fmt::format("fsdp {} with virtual_shards", fsdp_name(sharding)), "training arguments",
                      "leave one of them out: a rank that adds up its virtual shards keeps all gradients");
   }
@@ -198,7 +198,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
   }
-  if (choice.kind == EngineKind::VirtualShards) return make_shard_engine(args, model, group, are_level);
+  if (choice.kind == EngineKind::Slices) return make_slice_engine(args, model, group, are_level);
   return make_ddp_engine(args, model, group);
 }
 

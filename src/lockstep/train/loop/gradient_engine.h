@@ -19,7 +19,7 @@ class WeightShards;
 
 /// How one process, or the ranks of a job, share the work of an update. (OSLO already has a ParallelMode, in
 /// parallel_context.h.)
-enum class EngineKind { Single, DataParallel, DistributedDataParallel, VirtualShards };
+enum class EngineKind { Single, DataParallel, DistributedDataParallel, Slices };
 
 struct ParallelChoice {
   EngineKind kind = EngineKind::Single;
@@ -27,7 +27,7 @@ struct ParallelChoice {
   std::string text;           ///< one line: the choice and its reason
 };
 
-/// With virtual shards: these, on one rank or several. Otherwise with ranks: DistributedDataParallel. In one process,
+/// With slices: these, on one rank or several. Otherwise with ranks: DistributedDataParallel. In one process,
 /// if several replicas are requested, or nobody made it a rank and the model is on the first of several CUDA devices:
 /// DataParallel. Else neither.
 /// @param group  null: one process
@@ -62,10 +62,10 @@ class GradientEngine {
   /// model is run, unless ranks communicate in its forward (SyncBatchNorm) or in its loss.
   /// @param stand_in  makes a batch for a model that must be run; its values have no effect
   virtual void run_without_samples(const std::function<Batch()>& /*stand_in*/, const MicroBatch& /*how*/) {}
-  /// With virtual shards, one update is one call of this in place of the above: calls `body` for each shard of this
-  /// rank, and `body` calls `run` if the shard has samples. Collective. @param update  as
+  /// With slices, one update is one call of this in place of the above: calls `body` for each slice of this
+  /// rank, and `body` calls `run` if the slice has samples. Collective. @param update  as
   /// DistributedDataParallel::run_shards
-  virtual void run_shards(std::uint64_t update, const std::function<void(std::int64_t shard)>& body);
+  virtual void run_slices(std::uint64_t update, const std::function<void(std::int64_t slice)>& body);
   /// The factor that turns the gradients into those of Σloss / Σcount, where `count` is the sum over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work if they can. @return  how, as one line; empty if nothing is shared

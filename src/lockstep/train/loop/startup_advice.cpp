@@ -15,7 +15,7 @@ using Lines = std::vector<std::string>;
 std::string batch_arithmetic(const TrainingArguments& args, const TrainingPlan& plan) {
   std::string text = fmt::format("{} per device", args.per_device_train_batch_size);
   if (plan.replicas > 1) text += fmt::format(" x {} replicas", plan.replicas);
-  if (plan.has_shards) {
+  if (plan.has_slices) {
     text = fmt::format("{} per shard x {} virtual shards", args.per_device_train_batch_size, plan.world_size);
   } else if (plan.world_size > 1) {
     text += fmt::format(" x {} ranks", plan.world_size);
@@ -37,7 +37,7 @@ Lines facts_of(const TrainingArguments& args, const TrainingPlan& plan, const Pa
                                   : fmt::format(", the last one of {} samples", plan.last_update_samples)));
   facts.push_back(fmt::format("Total optimization steps = {}", plan.max_steps));
   facts.push_back(fmt::format("Number of trainable parameters = {}", parameters));
-  facts.push_back(fmt::format("Threads = {} of {} cores, BLAS {}", plan.has_shards ? 1 : at::get_num_threads(),
+  facts.push_back(fmt::format("Threads = {} of {} cores, BLAS {}", plan.has_slices ? 1 : at::get_num_threads(),
                               available_cores(), loaded_blas().name));
   return facts;
 }
@@ -59,7 +59,7 @@ void warn_of_data(const TrainingPlan& plan, Lines& warnings) {
   }
   if (plan.samples < plan.world_size) {
     warnings.push_back(fmt::format("{} {} share {} samples: some have none", plan.world_size,
-                                   plan.has_shards ? "virtual shards" : "ranks", plan.samples));
+                                   plan.has_slices ? "virtual shards" : "ranks", plan.samples));
   }
 }
 
@@ -90,7 +90,7 @@ void warn_of_machine(const TrainingPlan& plan, Lines& warnings) {
   if (loaded_blas().is_reference()) {
     warnings.push_back("the reference BLAS is loaded: matrix products are many times slower than with OpenBLAS");
   }
-  if (plan.world_size == 1 || plan.has_shards) return;  // a shard is computed with one thread
+  if (plan.world_size == 1 || plan.has_slices) return;  // a slice is computed with one thread
   const int threads = at::get_num_threads();
   if (threads * plan.world_size > available_cores() * 2 && threads > 1) {
     warnings.push_back(

@@ -162,7 +162,7 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   ModelWeights(context_).load(checkpoint, "weights after loading " + checkpoint.path());
   parts_.updater.load(checkpoint);
 
-  const ResumeState own = parts_.plan.has_shards ? state_of_shards(checkpoint, context_.rank())
+  const ResumeState own = parts_.plan.has_slices ? state_of_slices(checkpoint, context_.rank())
                                                  : resume_state(checkpoint, context_.rank(), context_.world_size(),
                                                                 args.allow_world_size_change);
   if (own.is_remapped) context_.print(own.notice);
@@ -176,13 +176,13 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   changes_.insert(changes_.end(), other_data.begin(), other_data.end());
   context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by {} 0.",
                              checkpoint.path(), state.global_step, parts_.progress.epoch(),
-                             parts_.progress.state().position, parts_.plan.has_shards ? "shard" : "rank"));
+                             parts_.progress.state().position, parts_.plan.has_slices ? "shard" : "rank"));
 }
 
 void TrainingCheckpoints::take_up_place(const Checkpoint& checkpoint, const ResumeState& own) {
   const SamplerState where = training_position(own.samplers, checkpoint, context_.rank());
   require_same_samples(where, parts_.plan.samples, checkpoint.path());
-  // If the number of ranks changed, all ranks are at the same position. With virtual shards `where` is rank 0's.
+  // If the number of ranks changed, all ranks are at the same position. With slices `where` is rank 0's.
   const SamplerState of_rank_0 = own.is_remapped ? where : training_position(checkpoint.samplers(0), checkpoint, 0);
   parts_.progress.load_state(where, of_rank_0);
   bool ended = own.is_remapped && parts_.progress.is_epoch_done();

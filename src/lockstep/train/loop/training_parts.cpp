@@ -6,7 +6,7 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/grouped_shard_sampler.h"
-#include "lockstep/train/shards/gathered_outputs.h"
+#include "lockstep/train/slices/gathered_outputs.h"
 
 namespace lockstep {
 namespace {

@@ -30,7 +30,7 @@ struct TrainingParts {
   TrainingData data;
 };
 
-/// The loaders of the training samples that this rank has: one or, with virtual shards, one for each of its shards.
+/// The loaders of the training samples that this rank has: one or, with slices, one for each of its slices.
 std::vector<DataLoader> training_loaders(const TrainerContext& context, const TrainingPlan& plan);
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ void plan_epoch(const TrainingArguments& args, TrainingPlan& plan) {
     throw UsageError(
         fmt::format("{} samples make no whole batch of {} on {} {}, and dataloader_drop_last leaves "
                     "out what is smaller",
-                    plan.samples, plan.rank_batch_size, plan.world_size, plan.has_shards ? "virtual shards" : "ranks"),
+                    plan.samples, plan.rank_batch_size, plan.world_size, plan.has_slices ? "virtual shards" : "ranks"),
         "training data", "take a smaller per_device_train_batch_size, or leave dataloader_drop_last out");
   }
   plan.dropped_samples = args.dataloader_drop_last ? plan.samples - whole * per_micro_batch : 0;
@@ -46,8 +46,8 @@ TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samp
   if (samples < 1) throw UsageError("there are no samples to train on", "training data", "give a file with rows");
   TrainingPlan plan;
   plan.samples = samples;
-  plan.has_shards = args.virtual_shards > 0;
-  plan.world_size = plan.has_shards ? args.virtual_shards : world_size;
+  plan.has_slices = args.virtual_shards > 0;
+  plan.world_size = plan.has_slices ? args.virtual_shards : world_size;
   plan.replicas = replicas;
   plan.rank_batch_size = args.per_device_train_batch_size * replicas;
   plan.accumulation = args.gradient_accumulation_steps;

@@ -13,9 +13,9 @@ namespace lockstep {
 /// the same product, even in short tails: samples are dealt round-robin over the ranks, and none is repeated.
 struct TrainingPlan {
   std::int64_t samples = 0;     ///< in the training set
-  std::int64_t world_size = 1;  ///< ranks, or virtual shards if there are some
+  std::int64_t world_size = 1;  ///< ranks, or slices if there are some
   std::int64_t replicas = 1;    ///< copies of the model in each rank (DataParallel)
-  bool has_shards = false;      ///< virtual shards take the ranks' places
+  bool has_slices = false;      ///< slices take the ranks' places
 
   std::int64_t rank_batch_size = 0;          ///< samples of one rank in a micro-batch, over its replicas
   std::int64_t accumulation = 1;             ///< micro-batches in an update

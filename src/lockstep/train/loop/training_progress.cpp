@@ -54,7 +54,7 @@ void TrainingProgress::load_state(const SamplerState& own, const SamplerState& o
   for (std::size_t i = 0; i < loaders_.size(); ++i) {
     batches_[i].reset();
     SamplerState state = own;
-    if (plan_.has_shards) state.position = std::min(own.position, loaders_[i].sampler()->size());
+    if (plan_.has_slices) state.position = std::min(own.position, loaders_[i].sampler()->size());
     loaders_[i].load_state(state);
   }
   const std::int64_t largest_share = (plan_.samples + plan_.world_size - 1) / plan_.world_size;

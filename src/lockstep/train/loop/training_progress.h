@@ -16,7 +16,7 @@ namespace lockstep {
 /// have no batch left while rank 0 has one more; it then takes part in that micro-batch without samples.
 class TrainingProgress {
  public:
-  /// @param loaders  one; with virtual shards: one for each shard of this rank, in order
+  /// @param loaders  one; with slices: one for each slice of this rank, in order
   /// @param plan     outlives this object
   TrainingProgress(std::vector<DataLoader> loaders, const TrainingPlan& plan);
 
@@ -29,19 +29,19 @@ class TrainingProgress {
   double epochs() const;
 
   /// Moves to the next micro-batch and returns this rank's part of it; nothing if this rank has no batch left.
-  /// @param loader  with virtual shards: 0 to the last in turn, each for one shard's part of the same micro-batch
+  /// @param loader  with slices: 0 to the last in turn, each for one slice's part of the same micro-batch
   std::optional<Batch> next_micro_batch(std::size_t loader = 0);
   /// Moves to the start of the next epoch, from anywhere in this one.
   void end_epoch();
 
   /// Continues in micro-batch `micro_batch` of an epoch, of which nothing is taken yet, with other loaders: with
-  /// virtual shards, those that this rank has now.
+  /// slices, those that this rank has now.
   void move_to(std::vector<DataLoader> loaders, std::int64_t epoch, std::int64_t micro_batch);
 
   /// For a checkpoint: as DataLoader::state(), of the first loader.
   SamplerState state() const { return loaders_.front().state(); }
   /// Continues at a saved place.
-  /// @param own       this rank's state; with virtual shards: of the first shard of all
+  /// @param own       this rank's state; with slices: of the first slice of all
   /// @param of_rank_0  the state of rank 0 in the same checkpoint, whose share is the largest: a rank that had no batch
   /// left cannot know from its own position whether the epoch's last micro-batch is done
   /// @throws Error  as DataLoader::load_state

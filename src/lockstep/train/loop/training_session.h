@@ -15,7 +15,7 @@
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
-#include "lockstep/train/shards/update_totals.h"
+#include "lockstep/train/slices/update_totals.h"
 #include "lockstep/train/stop_signal.h"
 #include "lockstep/train/survival/training_memory.h"
 #include "lockstep/train/survival/training_stage.h"
@@ -104,7 +104,7 @@ class TrainingSession {
   void run_update();
   void end_update(const UpdateTotals& totals, bool is_updated);
   PartOfUpdate run_micro_batches();
-  PartOfUpdate run_shards();
+  PartOfUpdate run_slices();
   void run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals);
   UpdateTotals run_batch(const Batch& batch, const GradientEngine::MicroBatch& how);
   UpdateTotals reduce(PartOfUpdate own);

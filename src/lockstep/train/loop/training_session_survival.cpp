@@ -50,7 +50,7 @@ std::unique_ptr<UpdateRescue> TrainingSession::make_rescue() {
 std::string TrainingSession::make_engine(bool are_level) {
   engine_ = make_gradient_engine(choice_, args_, model_, context_.group, are_level);
   if (rescue_) {
-    const std::string refusal = rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_shards);
+    const std::string refusal = rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_slices);
     tell_refused_fuse(refusal);
     if (!refusal.empty()) return "";
   }
@@ -131,7 +131,7 @@ void TrainingSession::begin_as_first() {
 TrainingSession::Regrouped TrainingSession::look_at_ranks() const {
   Communicator& group = *context_.survival->group();
   const MemoryHosts hosts = MemoryHosts::of(group, job_memory_.get());
-  const bool can_fuse = rescue_->refusal(group, {}, parts_.plan.has_shards).empty() && args_.fuse;
+  const bool can_fuse = rescue_->refusal(group, {}, parts_.plan.has_slices).empty() && args_.fuse;
   const bool knows = !is_new_ && rescue_->state() != nullptr && rescue_->has_memory();
   // Ranks that cannot take part, new ones, and for each host those that know what is there.
   const at::Tensor counts = at::zeros({2 + hosts.count()}, at::TensorOptions().dtype(at::kInt));

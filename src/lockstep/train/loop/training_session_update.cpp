@@ -26,7 +26,7 @@ Batch batch_of_first_sample(const Dataset& dataset, const Collate& collate) {
 
 void TrainingSession::run_update() {
   context_.notify(&TrainerCallback::on_step_begin);
-  const UpdateTotals totals = reduce(parts_.plan.has_shards ? run_shards() : run_micro_batches());
+  const UpdateTotals totals = reduce(parts_.plan.has_slices ? run_slices() : run_micro_batches());
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   if (memory_) keep_outcome(totals);
   const bool is_updated = parts_.updater.step(engine_->gradient_factor(totals.count));
@@ -63,15 +63,15 @@ PartOfUpdate TrainingSession::run_micro_batches() {
   return part;
 }
 
-// A shard's random numbers are a function of the seed, the update and the shard.
-PartOfUpdate TrainingSession::run_shards() {
+// A slice's random numbers are a function of the seed, the update and the slice.
+PartOfUpdate TrainingSession::run_slices() {
   PartOfUpdate part;
   GradientEngine::MicroBatch how;
   how.loss_scale = parts_.updater.loss_scale();
   const std::uint64_t of_seed = mix_bits(static_cast<std::uint64_t>(args_.seed) + 1);
-  engine_->run_shards(of_seed + static_cast<std::uint64_t>(context_.state.global_step), [&](std::int64_t) {
-    const std::optional<Batch> read = parts_.progress.next_micro_batch(part.shards.size());
-    part.shards.push_back(read ? run_batch(on_device(*read, device_), how) : UpdateTotals());
+  engine_->run_slices(of_seed + static_cast<std::uint64_t>(context_.state.global_step), [&](std::int64_t) {
+    const std::optional<Batch> read = parts_.progress.next_micro_batch(part.slices.size());
+    part.slices.push_back(read ? run_batch(on_device(*read, device_), how) : UpdateTotals());
   });
   return part;
 }
@@ -101,10 +101,10 @@ UpdateTotals TrainingSession::run_batch(const Batch& batch, const GradientEngine
 UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
   own.stop_signal = signal_ ? signal_->received() : 0;
   double loss_of_rank = own.totals.loss;
-  for (const UpdateTotals& shard : own.shards) loss_of_rank += shard.loss;
+  for (const UpdateTotals& slice : own.slices) loss_of_rank += slice.loss;
   const auto start = std::chrono::steady_clock::now();
   Communicator* const group = context_.group.get();
-  const PartOfUpdate all = parts_.plan.has_shards ? add_over_shards(own, ShardTree(parts_.plan.world_size), group)
+  const PartOfUpdate all = parts_.plan.has_slices ? add_over_slices(own, SliceTree(parts_.plan.world_size), group)
                                                   : add_over_ranks(own, group);
   if (group != nullptr) waited_s_ += seconds_since(start);
   if (stop_signal_ == 0) stop_signal_ = all.stop_signal;

@@ -13,7 +13,7 @@
 
 #include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/parallel/fused/recovery/job_memory_map.h"
-#include "lockstep/train/shards/update_totals.h"
+#include "lockstep/train/slices/update_totals.h"
 #include "lockstep/train/survival/fields.h"
 
 namespace lockstep {

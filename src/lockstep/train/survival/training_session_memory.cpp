@@ -105,7 +105,7 @@ bool TrainingSession::finds_place() {
   const bool has_place = memory_->has_place(why_not);
   if (has_place) why_not = change;
   const int hosts = MemoryHosts::of(group, job_memory_.get()).count();
-  const std::string refusal = rescue_->refusal(group, {}, parts_.plan.has_shards);
+  const std::string refusal = rescue_->refusal(group, {}, parts_.plan.has_slices);
   if (has_place && decides && memory_->place().untrained != digest_of(untrained())) {
     why_not =
         "it does not have the weights that are not trained, and this model has others, as if a checkpoint had "

@@ -19,10 +19,10 @@ class FusedGradients : public LaterReduction {
   virtual void collect(std::vector<std::uint8_t>& contributed) = 0;
   /// Whether sums of all ranks' gradients exist that hold everything this rank has.
   virtual bool are_summed() const = 0;
-  /// The gradients are this rank's sums of virtual shards now, which are in buckets alone.
-  virtual void take_shard_sums() {}
+  /// The gradients are this rank's sums of slices now, which are in buckets alone.
+  virtual void take_slice_sums() {}
   /// Parameters whose gradients are not these sums: written since, or never made for this update.
-  virtual std::vector<std::size_t> without_shard_sum() const { return {}; }
+  virtual std::vector<std::size_t> without_slice_sum() const { return {}; }
   /// The sums of all ranks' gradients are begun.
   virtual void sums_begun() {}
   /// How many reductions are in the sums that owners keep, 0 if the program has dropped them; above 255 the number

@@ -62,7 +62,7 @@ void PlacedGradients::scale(std::size_t bucket, std::int64_t begin, std::int64_t
 
 std::size_t PlacedGradients::end_update(const std::vector<std::uint8_t>& contributed) {
   summed_.reset();
-  shard_sums_.reset();
+  slice_sums_.reset();
   std::size_t unused = 0;
   for (const std::size_t i : parameters_) {
     if (contributed[i] != 0) {
@@ -79,12 +79,12 @@ void PlacedGradients::zero(bool is_done) {
   for (const FusedBucket& bucket : buckets_) bucket.gradients.zero_();
 }
 
-std::vector<std::size_t> PlacedGradients::without_shard_sum() const {
-  if (!shard_sums_) return parameters_;
+std::vector<std::size_t> PlacedGradients::without_slice_sum() const {
+  if (!slice_sums_) return parameters_;
   std::vector<std::size_t> result;
   const std::vector<std::uint64_t> now = versions();  // arrivals, then one number for each parameter
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (now[i + 1] != (*shard_sums_)[i + 1] || now.front() != shard_sums_->front()) result.push_back(parameters_[i]);
+    if (now[i + 1] != (*slice_sums_)[i + 1] || now.front() != slice_sums_->front()) result.push_back(parameters_[i]);
   }
   return result;
 }

@@ -35,8 +35,8 @@ class PlacedGradients final : public FusedGradients {
   /// Also brings the gradients to their buckets, and writes zeros for missing ones.
   void collect(std::vector<std::uint8_t>& contributed) override;
   bool are_summed() const override { return summed_ && *summed_ == versions(); }
-  void take_shard_sums() override { shard_sums_ = versions(); }
-  std::vector<std::size_t> without_shard_sum() const override;
+  void take_slice_sums() override { slice_sums_ = versions(); }
+  std::vector<std::size_t> without_slice_sum() const override;
   void sums_begun() override { summed_ = versions(); }
   std::optional<std::uint8_t> kept_sums() const override { return std::nullopt; }
   void set_kept_sums(std::uint8_t) override {}
@@ -61,7 +61,7 @@ class PlacedGradients final : public FusedGradients {
   std::vector<std::size_t> parameters_;  // in ascending order
   std::vector<std::uint8_t> held_;       // by parameter: this rank had a gradient when its bucket started
   std::uint64_t arrivals_ = 0;
-  std::optional<std::vector<std::uint64_t>> shard_sums_;  // versions when virtual shards had ended
+  std::optional<std::vector<std::uint64_t>> slice_sums_;  // versions when slices had ended
   std::optional<std::vector<std::uint64_t>> summed_;      // versions when backward had added the gradients up
 };
 

@@ -7,17 +7,17 @@
 #include <utility>
 
 #include "lockstep/parallel/fused/memory/owned_sum.h"
-#include "lockstep/parallel/shards/terms_in_place.h"
-#include "lockstep/parallel/shards/virtual_shards.h"
+#include "lockstep/parallel/slices/slices.h"
+#include "lockstep/parallel/slices/terms_in_place.h"
 
 namespace lockstep {
 namespace {
 
 class TreeMemory : public FusedMemory {
  public:
-  TreeMemory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, const VirtualShards& shards,
+  TreeMemory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, const Slices& slices,
              Communicator& communicator, std::unique_ptr<FusedMemory> weights)
-      : shards_(shards), weights_(std::move(weights)) {
+      : slices_(slices), weights_(std::move(weights)) {
     const bool reads_in_place = plan.sources == UpdatePlan::Sources::InPlace && communicator.world_size() > 1;
     for (const FusedBucket& bucket : buckets) {
       const std::int64_t numel = bucket.own.end - bucket.own.begin;
@@ -26,9 +26,9 @@ class TreeMemory : public FusedMemory {
                           bucket.own.begin);
       Part& part = parts_.back();
       if (reads_in_place) {
-        part.terms.emplace(shards, bucket.gradients, bucket.index, communicator, bucket.gradients_of);
+        part.terms.emplace(slices, bucket.gradients, bucket.index, communicator, bucket.gradients_of);
       } else {
-        part.exchange.emplace(shards.plan(), shards.sums(), bucket.index, communicator);
+        part.exchange.emplace(slices.plan(), slices.sums(), bucket.index, communicator);
       }
     }
   }
@@ -61,20 +61,20 @@ class TreeMemory : public FusedMemory {
  private:
   struct Part {
     Part(at::Tensor memory, std::int64_t begin) : sum(std::move(memory), begin) {}
-    OwnedSum sum;  // the average over all shards
+    OwnedSum sum;  // the average over all slices
     bool is_summed = false;
     std::optional<TermExchange> exchange;  // nothing if the terms are read where they lie
     std::optional<TermsInPlace> terms;     // else
   };
 
   void add_up(Part& part) {
-    const auto divisor = static_cast<double>(shards_.plan().tree().shards());
+    const auto divisor = static_cast<double>(slices_.plan().tree().slices());
     if (part.exchange) return part.exchange->finish(part.sum.tensor(), divisor);
     part.terms->access(
-        [&] { add_terms(shards_.plan(), part.terms->from(part.sum.begin()), part.sum.tensor(), divisor); });
+        [&] { add_terms(slices_.plan(), part.terms->from(part.sum.begin()), part.sum.tensor(), divisor); });
   }
 
-  const VirtualShards& shards_;
+  const Slices& slices_;
   std::unique_ptr<FusedMemory> weights_;
   std::vector<Part> parts_;
 };
@@ -82,9 +82,9 @@ class TreeMemory : public FusedMemory {
 }  // namespace
 
 std::unique_ptr<FusedMemory> make_tree_memory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
-                                              const VirtualShards& shards, Communicator& communicator,
+                                              const Slices& slices, Communicator& communicator,
                                               std::unique_ptr<FusedMemory> weights) {
-  return std::make_unique<TreeMemory>(plan, buckets, shards, communicator, std::move(weights));
+  return std::make_unique<TreeMemory>(plan, buckets, slices, communicator, std::move(weights));
 }
 
 }  // namespace lockstep

@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-class VirtualShards;
+class Slices;
 
-/// For gradients of virtual shards: the sum that a rank gets is the average over all shards, added in the order of
+/// For gradients of slices: the sum that a rank gets is the average over all slices, added in the order of
 /// their tree. Weights move as `weights` moves them. What is given must outlive the result.
 std::unique_ptr<FusedMemory> make_tree_memory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
-                                              const VirtualShards& shards, Communicator& communicator,
+                                              const Slices& slices, Communicator& communicator,
                                               std::unique_ptr<FusedMemory> weights);
 
 }  // namespace lockstep

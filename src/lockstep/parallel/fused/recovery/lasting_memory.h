@@ -30,11 +30,11 @@ class LastingMemory {
     };
     std::vector<Bucket> buckets;
     std::size_t parameters = 0;
-    int most_ranks = 1;       ///< virtual shards
+    int most_ranks = 1;       ///< slices
     std::uint64_t names = 0;  ///< digest of the parameters' names and sizes
 
     std::uint64_t digest() const;
-    /// For people: "4 virtual shards, 41 parameters of 4369408 elements"
+    /// For people: "4 slices, 41 parameters of 4369408 elements"
     std::string words() const;
   };
   static Shape shape_of(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,

@@ -40,7 +40,7 @@ UpdateRescue* UpdateRescue::of(const FlatOptimizer& optimizer) {
   return found == rescues().by_optimizer.end() ? nullptr : found->second;
 }
 
-std::string UpdateRescue::refusal(Communicator& communicator, const FuseOptions& options, bool has_shards) const {
+std::string UpdateRescue::refusal(Communicator& communicator, const FuseOptions& options, bool has_slices) const {
   const MemoryHosts hosts = MemoryHosts::of(communicator, memory_.job.get());
   if (!options.share_weights || options.stage != 1) {
     return "what a lost rank has half updated, others can finish only if the ranks share their weights (stage 1)";
@@ -54,7 +54,7 @@ std::string UpdateRescue::refusal(Communicator& communicator, const FuseOptions&
     return "the hosts would round the update differently: some ranks have no fused multiply-add (LOCKSTEP_ISA "
            "baseline)";
   }
-  if (!has_shards) return "without virtual shards others cannot finish what a lost rank has half updated";
+  if (!has_slices) return "without virtual shards others cannot finish what a lost rank has half updated";
   return "";
 }
 

@@ -45,7 +45,7 @@ class UpdateRescue {
   /// The optimizer's; null if it has none.
   static UpdateRescue* of(const FlatOptimizer& optimizer);
   /// Why fused updates of this group could not survive lost ranks; empty if they can. Equal on all ranks. Collective.
-  std::string refusal(Communicator& communicator, const FuseOptions& options, bool has_shards) const;
+  std::string refusal(Communicator& communicator, const FuseOptions& options, bool has_slices) const;
 
   const Ranks& ranks() const { return ranks_; }
   const std::shared_ptr<JobMemoryMap>& memory() const { return memory_.job; }
