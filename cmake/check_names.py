@@ -29,7 +29,7 @@ def batch_of(path):
     """The files whose batches are cut anew together: a module of the library, a test binary, a folder of programs."""
     parts = path.parts
     if parts[:2] in (("bench", "tables"), ("bench", "measure")):
-        return "tools/lockstep"  # `lockstep bench` is compiled with the other subcommands
+        return "bench/tables"  # one program
     depth = 3 if parts[0] == "src" else 2
     return "/".join(parts[: depth + 1] if parts[: depth + 1] in INNER else parts[:depth])
 

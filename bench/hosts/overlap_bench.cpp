@@ -15,8 +15,8 @@
 #include "lockstep/parallel/forecast/cluster_forecast.h"
 #include "tests/support/host_job.h"
 #include "tests/support/running_program.h"
+#include "tools/frame/companion.h"
 #include "tools/hosts/network_hosts.h"
-#include "tools/lockstep/companion.h"
 #include "tools/lockstep/plan/plan_profile.h"
 
 namespace lockstep {

@@ -15,8 +15,8 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/parallel/forecast/cluster_forecast.h"
 #include "tests/support/host_job.h"
+#include "tools/frame/companion.h"
 #include "tools/hosts/network_hosts.h"
-#include "tools/lockstep/companion.h"
 #include "tools/lockstep/plan/plan_profile.h"
 
 namespace lockstep {

@@ -16,9 +16,9 @@
 #include "lockstep/base/text/precision_name.h"
 #include "tests/support/host_job.h"
 #include "tests/support/running_program.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/progress_line.h"
 #include "tools/hosts/network_hosts.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/progress_line.h"
 
 namespace lockstep {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "lockstep/base/error.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 

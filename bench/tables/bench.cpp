@@ -7,9 +7,9 @@
 
 #include "bench/measure/benchmark.h"
 #include "lockstep/base/text/flag_name.h"
-#include "tools/lockstep/command_line.h"
-#include "tools/lockstep/subcommand.h"
-#include "tools/lockstep/torch_error_text.h"
+#include "tools/frame/command_line.h"
+#include "tools/frame/subcommand.h"
+#include "tools/frame/torch_error_text.h"
 
 namespace lockstep {
 #define BENCH(name, summary) std::unique_ptr<Benchmark> make_bench_##name();
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-bench"},
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS

@@ -14,7 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
-#include "tools/lockstep/charts/chart_file.h"
+#include "tools/frame/chart_file.h"
 
 namespace lockstep {
 namespace {

@@ -17,8 +17,8 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
-#include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/progress_line.h"
+#include "tools/frame/chart_file.h"
+#include "tools/frame/progress_line.h"
 
 namespace lockstep {
 namespace {

@@ -15,7 +15,7 @@
 #include "bench/measure/measurement.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
-#include "tools/lockstep/scratch_folder.h"
+#include "tools/frame/scratch_folder.h"
 
 namespace lockstep {
 namespace {

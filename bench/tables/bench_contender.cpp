@@ -19,7 +19,7 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
-#include "tools/lockstep/companion.h"
+#include "tools/frame/companion.h"
 
 extern char** environ;
 

@@ -17,7 +17,7 @@
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/images/split_mix.h"
 #include "lockstep/data/text_file.h"
-#include "tools/lockstep/scratch_folder.h"
+#include "tools/frame/scratch_folder.h"
 
 namespace lockstep {
 namespace {

@@ -17,9 +17,9 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/replicas/parallel_loss.h"
-#include "tools/lockstep/flags/replica_flag.h"
-#include "tools/lockstep/flags/sequence_flag.h"
-#include "tools/lockstep/progress_line.h"
+#include "tools/frame/progress_line.h"
+#include "tools/frame/replica_flag.h"
+#include "tools/frame/sequence_flag.h"
 
 namespace lockstep {
 namespace {

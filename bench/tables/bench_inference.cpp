@@ -16,10 +16,10 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/replicas/parallel_inference.h"
-#include "tools/lockstep/flags/replica_flag.h"
-#include "tools/lockstep/flags/sequence_flag.h"
-#include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/progress_line.h"
+#include "tools/frame/replica_flag.h"
+#include "tools/frame/sequence_flag.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

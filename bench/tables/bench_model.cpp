@@ -24,9 +24,9 @@
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

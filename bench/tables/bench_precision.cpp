@@ -16,11 +16,11 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "lockstep/seeing/report_data.h"
-#include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/chart_file.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/progress_line.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

@@ -15,9 +15,9 @@
 #include "bench/tables/restart_job.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

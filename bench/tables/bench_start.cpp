@@ -13,8 +13,8 @@
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

@@ -16,8 +16,8 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/base/text/precision_name.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
-#include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/progress_line.h"
+#include "tools/frame/chart_file.h"
+#include "tools/frame/progress_line.h"
 
 namespace lockstep {
 namespace {

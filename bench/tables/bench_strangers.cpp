@@ -25,8 +25,8 @@
 #include "lockstep/net/secret.h"
 #include "lockstep/net/sockets/socket.h"
 #include "lockstep/net/store/store_client.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/scratch_folder.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/scratch_folder.h"
 
 namespace lockstep {
 namespace {

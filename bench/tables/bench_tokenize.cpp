@@ -14,8 +14,8 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

@@ -21,10 +21,10 @@
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/progress_line.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

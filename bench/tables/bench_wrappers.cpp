@@ -11,7 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
-#include "tools/lockstep/progress_line.h"
+#include "tools/frame/progress_line.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include "bench/measure/bench_folder.h"
 #include "bench/measure/worker_program.h"
 #include "lockstep/base/error.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

@@ -15,10 +15,10 @@
 #include "lockstep/base/processor/cpu_mask.h"
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/models/registry.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/flags/sequence_flag.h"
-#include "tools/lockstep/shell.h"
-#include "tools/lockstep/verify/verify_data.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/sequence_flag.h"
+#include "tools/frame/shell.h"
+#include "tools/models/verify_data.h"
 
 namespace lockstep {
 namespace {

@@ -16,7 +16,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/models/registry.h"
-#include "tools/lockstep/verify/verify_data.h"
+#include "tools/models/verify_data.h"
 
 namespace lockstep {
 namespace {

@@ -16,15 +16,15 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/comm/process_group.h"
-#include "tools/lockstep/command_line.h"
-#include "tools/lockstep/torch_error_text.h"
+#include "tools/frame/command_line.h"
+#include "tools/frame/torch_error_text.h"
 
 namespace lockstep {
 
 #define TORCH_FREE(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define NEEDS_TORCH(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define BENCHMARKS(name, summary, example)
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
@@ -34,7 +34,7 @@ std::vector<SubcommandEntry> entries_of_this_process() {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/running_program.h"
-#include "tools/lockstep/command_line.h"
+#include "tools/frame/command_line.h"
 
 namespace lockstep {
 

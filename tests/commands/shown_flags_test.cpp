@@ -8,7 +8,7 @@
 
 #include "lockstep/base/text/hidden_secrets.h"
 #include "tests/commands/run_command.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 

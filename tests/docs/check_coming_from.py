@@ -23,7 +23,7 @@ def main():
     words = set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", text_of(source, "include/**/*.h"))))
     engines = set(re.findall(r"^\| `(\w+)` \|", (source / "docs/reference/engines.md").read_text(), re.M))
     variables = set(re.findall(r"\b[A-Z][A-Z0-9_]+\b", text_of(source, "docs/reference/variables.md", "docs/reference/run.md")))
-    subcommands = set(re.findall(r"^\w+\((\w+),", (source / "tools/lockstep/subcommands.inc").read_text(), re.M))
+    subcommands = set(re.findall(r"^\w+\((\w+),", (source / "tools/frame/subcommands.inc").read_text(), re.M))
     sources = text_of(source, "src/**/*.cpp", "tools/**/*.cpp")
     flags = set(re.findall(r'"(?:-\w,)?(?:--)?([a-z]+(?:[-_][a-z]+)*)[",=]', sources))
     errors, count = [], 0

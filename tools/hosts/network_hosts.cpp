@@ -12,8 +12,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/unique_fd.h"
+#include "tools/frame/shell.h"
 #include "tools/hosts/namespace_guard.h"
-#include "tools/lockstep/shell.h"
 
 namespace lockstep {
 namespace {

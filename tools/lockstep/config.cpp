@@ -10,7 +10,7 @@
 #include "lockstep/base/text/precision_name.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
 #include "lockstep/launch/accelerate/config_questions.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

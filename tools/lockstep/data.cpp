@@ -5,7 +5,7 @@
 
 #include "lockstep/data/images/digits.h"
 #include "lockstep/data/images/mnist_download.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

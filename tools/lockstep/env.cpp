@@ -19,8 +19,8 @@
 #include "lockstep/start/process_threads.h"
 #include "lockstep/start/start_variables.h"
 #include "lockstep/version.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/devices/cuda_facts.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include "lockstep/launch/accelerate/accelerate_launch.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -3,13 +3,13 @@
 #include <string>
 
 #include "lockstep/base/text/flag_name.h"
-#include "tools/lockstep/command_line.h"
+#include "tools/frame/command_line.h"
 
 namespace lockstep {
 #define TORCH_FREE(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define NEEDS_TORCH(name, summary, example)
 #define BENCHMARKS(name, summary, example)
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS

@@ -13,8 +13,8 @@
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/base/text/size_text.h"
 #include "lockstep/checkpoint/files/checkpoint_files.h"
-#include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/progress_line.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

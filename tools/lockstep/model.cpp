@@ -9,8 +9,8 @@
 #include "lockstep/data/hub/model_download.h"
 #include "lockstep/models/pickled/pickled_weights.h"
 #include "lockstep/models/registry.h"
-#include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/progress_line.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

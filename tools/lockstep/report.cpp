@@ -7,7 +7,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/seeing/html_report.h"
 #include "lockstep/seeing/report_data.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

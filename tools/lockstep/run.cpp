@@ -2,7 +2,7 @@
 #include "lockstep/launch/flags.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/exact_distributed_sampler.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

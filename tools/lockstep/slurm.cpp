@@ -6,7 +6,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/launch/slurm/sbatch_file.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
-#include "tools/lockstep/companion.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/shell.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/self_test.h"
-#include "tools/lockstep/shell.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

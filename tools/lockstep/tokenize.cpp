@@ -9,8 +9,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/text_line.h"
 #include "lockstep/data/text/tokenizer.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -16,8 +16,8 @@
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/files/format_ending.h"
 #include "lockstep/data/text/encoders/wordpiece_trainer.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/flags/table_flags.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "lockstep/base/text/flag_name.h"
-#include "tools/lockstep/command_line.h"
-#include "tools/lockstep/torch_error_text.h"
+#include "tools/frame/command_line.h"
+#include "tools/frame/torch_error_text.h"
 
 namespace lockstep {
 #define TORCH_FREE(name, summary, example)
 #define NEEDS_TORCH(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define BENCHMARKS(name, summary, example)
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
-#include "tools/lockstep/subcommands.inc"
+#include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS

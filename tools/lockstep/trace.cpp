@@ -19,9 +19,9 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/replicas/parallel_loss.h"
-#include "tools/lockstep/flags/replica_flag.h"
-#include "tools/lockstep/flags/sequence_flag.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/replica_flag.h"
+#include "tools/frame/sequence_flag.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 namespace {

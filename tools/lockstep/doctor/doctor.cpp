@@ -9,10 +9,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/comm/process_group.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/doctor/doctor_job.h"
 #include "tools/lockstep/doctor/doctor_report.h"
 #include "tools/lockstep/doctor/doctor_step.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

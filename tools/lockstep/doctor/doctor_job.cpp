@@ -7,9 +7,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

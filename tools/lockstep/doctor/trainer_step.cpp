@@ -5,10 +5,10 @@
 #include <fstream>
 
 #include "lockstep/base/error.h"
-#include "tools/lockstep/companion.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/scratch_folder.h"
+#include "tools/frame/shell.h"
 #include "tools/lockstep/doctor/doctor_job.h"
-#include "tools/lockstep/scratch_folder.h"
-#include "tools/lockstep/shell.h"
 
 namespace lockstep {
 

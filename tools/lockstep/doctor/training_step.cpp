@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
-#include "tools/lockstep/companion.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/shell.h"
 #include "tools/lockstep/doctor/doctor_job.h"
-#include "tools/lockstep/shell.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include "lockstep/base/text/affixes.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/files/format_ending.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/inspect/inspection.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

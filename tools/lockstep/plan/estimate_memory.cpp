@@ -9,8 +9,8 @@
 #include "lockstep/base/text/precision_name.h"
 #include "lockstep/base/text/size_text.h"
 #include "lockstep/models/registry.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/plan/memory_estimate.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

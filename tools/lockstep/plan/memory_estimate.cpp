@@ -16,9 +16,9 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/weights/weight_units.h"
+#include "tools/frame/progress_line.h"
 #include "tools/lockstep/allocated_bytes.h"
 #include "tools/lockstep/plan/counted_copies.h"
-#include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/train/array_model.h"
 
 namespace lockstep {

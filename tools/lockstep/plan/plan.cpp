@@ -11,11 +11,11 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
-#include "tools/lockstep/charts/chart_file.h"
+#include "tools/frame/chart_file.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/plan/busy_host.h"
 #include "tools/lockstep/plan/plan_profile.h"
 #include "tools/lockstep/plan/stage_plan.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "bench/measure/worker_program.h"
 #include "lockstep/base/processor/topology.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/shell.h"
+#include "tools/frame/companion.h"
+#include "tools/frame/shell.h"
 
 namespace lockstep {
 namespace {

@@ -5,8 +5,8 @@
 #include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/training_flags.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/flags/model_folder.h"
-#include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/train/training_run.h"
 
 namespace lockstep {

@@ -3,9 +3,9 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/predict/prediction.h"
-#include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {

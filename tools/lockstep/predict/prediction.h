@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/lockstep/command_streams.h"
+#include "tools/frame/command_streams.h"
 #include "tools/lockstep/flags/table_flags.h"
 
 namespace lockstep {

@@ -17,7 +17,7 @@
 #include "lockstep/train/tensorboard_callback.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/training_flags.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/train/training_run.h"
 
 namespace lockstep {

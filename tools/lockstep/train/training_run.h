@@ -8,7 +8,7 @@
 #include "lockstep/train/printer_callback.h"
 #include "lockstep/train/progress_callback.h"
 #include "lockstep/train/trainer.h"
-#include "tools/lockstep/command_streams.h"
+#include "tools/frame/command_streams.h"
 #include "tools/lockstep/train/training_outlook.h"
 #include "tools/lockstep/train/training_task.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/subcommand.h"
 #include "tools/lockstep/verify/verify_flags.h"
 
 namespace lockstep {

@@ -10,9 +10,9 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/train/array_model.h"
-#include "tools/lockstep/verify/verify_data.h"
 #include "tools/lockstep/verify/verify_flags.h"
 #include "tools/lockstep/verify/verify_texts.h"
+#include "tools/models/verify_data.h"
 
 namespace lockstep {
 namespace {

@@ -10,8 +10,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/mnist.h"
 #include "lockstep/data/nsl_kdd.h"
-#include "tools/lockstep/verify/verify_data.h"
 #include "tools/lockstep/verify/verify_flags.h"
+#include "tools/models/verify_data.h"
 
 namespace lockstep {
 namespace {

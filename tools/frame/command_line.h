@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/lockstep/command_streams.h"
-#include "tools/lockstep/subcommand.h"
+#include "tools/frame/command_streams.h"
+#include "tools/frame/subcommand.h"
 
 namespace lockstep {
 

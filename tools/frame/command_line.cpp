@@ -1,4 +1,4 @@
-#include "tools/lockstep/command_line.h"
+#include "tools/frame/command_line.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -30,8 +30,8 @@
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
 #include "lockstep/version.h"
-#include "tools/lockstep/companion.h"
-#include "tools/lockstep/words/command_words.h"
+#include "tools/frame/command_words.h"
+#include "tools/frame/companion.h"
 
 namespace lockstep {
 namespace {

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "tools/lockstep/command_streams.h"
+#include "tools/frame/command_streams.h"
 
 namespace lockstep {
 
 /// One subcommand of `lockstep`: its flags and its work.
 ///
-/// To add `lockstep frob-data`: write `frob_data.cpp` beside this file with a class derived from this one, in an
+/// To add `lockstep frob-data`: write `tools/lockstep/frob_data.cpp` with a class derived from this one, in an
 /// anonymous namespace, and `std::unique_ptr<Subcommand> make_frob_data()`; then add one line to `subcommands.inc`.
 class Subcommand {
  public:

@@ -1,4 +1,4 @@
-#include "tools/lockstep/charts/chart_file.h"
+#include "tools/frame/chart_file.h"
 
 #include <stdlib.h>
 #include <unistd.h>

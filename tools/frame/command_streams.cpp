@@ -1,4 +1,4 @@
-#include "tools/lockstep/command_streams.h"
+#include "tools/frame/command_streams.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "tools/lockstep/words/command_words.h"
+#include "tools/frame/command_words.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/flag_synonyms.h"
 #include "lockstep/base/text/nearest_name.h"
-#include "tools/lockstep/command_line.h"
+#include "tools/frame/command_line.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/lockstep/verify/verify_data.h"
+#include "tools/models/verify_data.h"
 
 #include <fmt/format.h>
 
