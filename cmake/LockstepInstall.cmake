@@ -2,7 +2,7 @@
 #   library      shared libraries, and engines that are loaded when a program uses them
 #   development  headers, static libraries, and the files with which CMake and pkg-config find them
 #   command      lockstep, what it starts, and the data that the project ships
-#   benchmarks   `lockstep bench`, what it starts and reads
+#   benchmarks   `lockstep bench` and `lockstep plan`, what they start and read
 # and cpack, which makes packages of them (LockstepPackages.cmake).
 include(CMakePackageConfigHelpers)
 include(LockstepThirdParty)
@@ -62,22 +62,19 @@ include(LockstepPkgConfig)
 # ---- command
 lockstep_set_rpath(lockstep ${CMAKE_INSTALL_BINDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-foreach(program lockstep-torch lockstep-bench-worker)
-  lockstep_set_rpath(${program} ${LOCKSTEP_LIBEXEC_FOLDER})
-  install(TARGETS ${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
-endforeach()
-install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lockstep-plan-worker DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
+lockstep_set_rpath(lockstep-torch ${LOCKSTEP_LIBEXEC_FOLDER})
+install(TARGETS lockstep-torch RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 install(TARGETS lockstep_spare LIBRARY DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 # What the README's commands read.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER} COMPONENT command
         PATTERN "__pycache__" EXCLUDE PATTERN "*.py" EXCLUDE)
 
 # ---- benchmarks
-foreach(program bench all-reduce-worker)
+foreach(program bench bench-worker all-reduce-worker)
   lockstep_set_rpath(lockstep-${program} ${LOCKSTEP_LIBEXEC_FOLDER})
   install(TARGETS lockstep-${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
 endforeach()
-foreach(worker step restart strangers trainer wrapper)  # names of lockstep-bench-worker
+foreach(worker step plan restart strangers trainer wrapper)  # names of lockstep-bench-worker
   install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lockstep-${worker}-worker DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER}
           COMPONENT benchmarks)
 endforeach()

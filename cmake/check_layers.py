@@ -5,7 +5,8 @@ header under include/ is a promise to users, so it includes headers under includ
 system's, and nlohmann/json alone. Those under include/lockstep/detail/ are no promise: they stand there because
 templates need them.
 
-And it fails if a folder has more than 30 files on one floor: then it needs rooms.
+And it fails if tools/ and bench/ include more of each other than what they share (SHARED), or if a folder has more
+than 30 files on one floor: then it needs rooms.
 """
 import pathlib
 import re
@@ -19,6 +20,9 @@ modules = {rule[0] for rule in rules}
 detail = promised / "detail"
 umbrella = promised / "lockstep.h"
 of_no_module = {"version.h"}
+
+
+SHARED = ("tools/frame/", "tools/hosts/", "tools/models/")  # by tools/lockstep and bench
 
 
 def module_of(path):
@@ -88,6 +92,14 @@ for header in headers:
             bad.append(f"{header}: no header under include/ needs it, so it belongs into src/")
     elif header != umbrella and name not in includes_of(umbrella):
         bad.append(f"{umbrella}: lockstep/{name} is missing")
+for file in sorted(each for root in ("tools", "bench") for each in (project / root).rglob("*.[hc]*")):
+    user = str(file.relative_to(project))
+    for included in all_includes_of(file):
+        of_tools = included.startswith("tools/") and not included.startswith(SHARED)
+        if included.startswith("bench/") if user.startswith("tools/") else of_tools:
+            bad.append(f"{file}: {included} is of the other side; what tools and bench share is in {', '.join(SHARED)}")
+        elif of_tools and user.startswith(SHARED):
+            bad.append(f"{file}: {included} is above it")
 for root in ("src", "include", "tools", "tests", "bench", "examples", "fuzz", "cmake", "docs", "scripts"):
     for folder in [project / root, *(project / root).rglob("*")]:
         files = [file for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []

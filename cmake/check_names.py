@@ -28,8 +28,8 @@ NOT_DECLARED = {"extern", "friend", "return", "if", "static_assert", "public", "
 def batch_of(path):
     """The files whose batches are cut anew together: a module of the library, a test binary, a folder of programs."""
     parts = path.parts
-    if parts[:2] in (("bench", "tables"), ("bench", "measure")):
-        return "bench/tables"  # one program
+    if parts[:2] in (("bench", "tables"), ("bench", "plan"), ("bench", "measure")):
+        return "bench/tables"  # a program and its library, which share measure/
     depth = 3 if parts[0] == "src" else 2
     return "/".join(parts[: depth + 1] if parts[: depth + 1] in INNER else parts[:depth])
 

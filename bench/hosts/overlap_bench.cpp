@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "bench/measure/measurement.h"
-#include "lockstep/parallel/forecast/cluster_forecast.h"
+#include "bench/plan/cluster_forecast.h"
+#include "bench/plan/plan_profile.h"
 #include "tests/support/host_job.h"
 #include "tests/support/running_program.h"
 #include "tools/frame/companion.h"
 #include "tools/hosts/network_hosts.h"
-#include "tools/lockstep/plan/plan_profile.h"
 
 namespace lockstep {
 namespace {

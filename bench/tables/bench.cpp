@@ -1,5 +1,5 @@
-// The companion `lockstep-bench`: `lockstep bench`, the benchmarks. Each table shows its bound or its peer next to
-// Lockstep.
+// The companion `lockstep-bench`: `lockstep bench`, the benchmarks, of which each table shows its bound or its peer
+// next to Lockstep, and `lockstep plan`.
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +12,13 @@
 #include "tools/frame/torch_error_text.h"
 
 namespace lockstep {
+#define TORCH_FREE(name, summary, example)
+#define NEEDS_TORCH(name, summary, example)
+#define BENCHMARKS(name, summary, example) std::unique_ptr<Subcommand> make_##name();
+#include "tools/frame/subcommands.inc"
+#undef TORCH_FREE
+#undef NEEDS_TORCH
+#undef BENCHMARKS
 #define BENCH(name, summary) std::unique_ptr<Benchmark> make_bench_##name();
 #include "bench/tables/benches.inc"
 #undef BENCH
@@ -48,9 +55,10 @@ class Bench : public Subcommand {
   std::vector<std::pair<CLI::App*, std::unique_ptr<Benchmark>>> benchmarks_;
 };
 
+}  // namespace
+
 std::unique_ptr<Subcommand> make_bench() { return std::make_unique<Bench>(); }
 
-}  // namespace
 }  // namespace lockstep
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-#include "tools/lockstep/plan/busy_host.h"
+#include "bench/plan/busy_host.h"
 
 #include <gtest/gtest.h>
 

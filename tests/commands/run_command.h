@@ -15,7 +15,8 @@ namespace lockstep {
 using CommandWords = std::vector<std::string>;
 
 /// Runs the words of a command line, without the program's name, and returns what the program would: its exit code and
-/// what it wrote, its log among the errors. For commands that start no ranks, and `bench` is not among them.
+/// what it wrote, its log among the errors. For commands that start no ranks, and those of lockstep-bench are not among
+/// them.
 /// @param input  what it reads from its standard input
 /// @param changes  variables to set, or to unset if there is no value, while it runs
 /// @throws std::runtime_error  if the command leaves the process in another state, which the next one would see

@@ -15,8 +15,8 @@
 #include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
-#include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/train/table_files.h"
+#include "tools/models/array_model.h"
 
 namespace lockstep {
 namespace {

@@ -3,11 +3,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/mnist.h"
-#include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/train/built_model.h"
 #include "tools/lockstep/train/class_counts.h"
 #include "tools/lockstep/train/table_files.h"
 #include "tools/lockstep/train/training_task.h"
+#include "tools/models/array_model.h"
 
 namespace lockstep {
 namespace {

@@ -9,9 +9,9 @@
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/model_folder.h"
-#include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/verify/verify_flags.h"
 #include "tools/lockstep/verify/verify_texts.h"
+#include "tools/models/array_model.h"
 #include "tools/models/verify_data.h"
 
 namespace lockstep {

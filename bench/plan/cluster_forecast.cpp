@@ -1,4 +1,4 @@
-#include "lockstep/parallel/forecast/cluster_forecast.h"
+#include "bench/plan/cluster_forecast.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/parallel/forecast/step_forecast.h"
+#include "bench/plan/step_forecast.h"
 
 namespace lockstep {
 

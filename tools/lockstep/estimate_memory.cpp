@@ -10,7 +10,7 @@
 #include "lockstep/base/text/size_text.h"
 #include "lockstep/models/registry.h"
 #include "tools/frame/subcommand.h"
-#include "tools/lockstep/plan/memory_estimate.h"
+#include "tools/models/memory_estimate.h"
 
 namespace lockstep {
 namespace {

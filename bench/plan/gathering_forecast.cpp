@@ -1,4 +1,4 @@
-#include "lockstep/parallel/forecast/gathering_forecast.h"
+#include "bench/plan/gathering_forecast.h"
 
 #include <algorithm>
 #include <cstddef>

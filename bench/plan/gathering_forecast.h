@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "lockstep/parallel/forecast/gathered_units.h"
-#include "lockstep/parallel/forecast/step_forecast.h"
+#include "bench/plan/step_forecast.h"
+#include "tools/models/gathered_units.h"
 
 namespace lockstep {
 

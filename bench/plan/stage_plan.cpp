@@ -1,4 +1,4 @@
-#include "tools/lockstep/plan/stage_plan.h"
+#include "bench/plan/stage_plan.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

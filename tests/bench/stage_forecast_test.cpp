@@ -1,10 +1,10 @@
 // Tests forecasts of steps whose ranks share out the update and gradients, with cases worked out by hand.
-#include "lockstep/parallel/forecast/stage_forecast.h"
+#include "bench/plan/stage_forecast.h"
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/parallel/forecast/gathered_units.h"
+#include "tools/models/gathered_units.h"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/parallel/forecast/communication_cost.h"
-#include "lockstep/parallel/forecast/step_forecast.h"
+#include "bench/plan/communication_cost.h"
+#include "bench/plan/step_forecast.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
 
 namespace lockstep {

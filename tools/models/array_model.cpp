@@ -1,4 +1,4 @@
-#include "tools/lockstep/train/array_model.h"
+#include "tools/models/array_model.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>

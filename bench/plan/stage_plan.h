@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/parallel/forecast/stage_forecast.h"
-#include "tools/lockstep/plan/memory_estimate.h"
+#include "bench/plan/stage_forecast.h"
+#include "tools/models/memory_estimate.h"
 
 namespace lockstep {
 

@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/measurement.h"
+#include "bench/plan/busy_host.h"
+#include "bench/plan/plan_profile.h"
+#include "bench/plan/stage_plan.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/frame/chart_file.h"
 #include "tools/frame/subcommand.h"
-#include "tools/lockstep/plan/busy_host.h"
-#include "tools/lockstep/plan/plan_profile.h"
-#include "tools/lockstep/plan/stage_plan.h"
 
 namespace lockstep {
 namespace {

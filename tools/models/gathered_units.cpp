@@ -1,4 +1,4 @@
-#include "lockstep/parallel/forecast/gathered_units.h"
+#include "tools/models/gathered_units.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/parallel/forecast/cluster_forecast.h"
+#include "bench/plan/cluster_forecast.h"
 
 namespace lockstep {
 

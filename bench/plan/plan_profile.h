@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/parallel/forecast/cluster_forecast.h"
+#include "bench/plan/cluster_forecast.h"
 
 namespace lockstep {
 

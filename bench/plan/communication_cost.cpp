@@ -1,4 +1,4 @@
-#include "lockstep/parallel/forecast/communication_cost.h"
+#include "bench/plan/communication_cost.h"
 
 #include <algorithm>
 #include <cmath>

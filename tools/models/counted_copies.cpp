@@ -1,4 +1,4 @@
-#include "tools/lockstep/plan/counted_copies.h"
+#include "tools/models/counted_copies.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/forecast/step_forecast.h"
+#include "bench/plan/step_forecast.h"
 
 #include <algorithm>
 #include <utility>

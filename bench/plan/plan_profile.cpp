@@ -1,4 +1,4 @@
-#include "tools/lockstep/plan/plan_profile.h"
+#include "bench/plan/plan_profile.h"
 
 #include <fmt/format.h>
 

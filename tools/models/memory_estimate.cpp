@@ -1,4 +1,4 @@
-#include "tools/lockstep/plan/memory_estimate.h"
+#include "tools/models/memory_estimate.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -17,9 +17,9 @@
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/weights/weight_units.h"
 #include "tools/frame/progress_line.h"
-#include "tools/lockstep/allocated_bytes.h"
-#include "tools/lockstep/plan/counted_copies.h"
-#include "tools/lockstep/train/array_model.h"
+#include "tools/models/allocated_bytes.h"
+#include "tools/models/array_model.h"
+#include "tools/models/counted_copies.h"
 
 namespace lockstep {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lockstep/parallel/forecast/gathered_units.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
-#include "tools/lockstep/plan/memory_estimate.h"
+#include "tools/models/gathered_units.h"
+#include "tools/models/memory_estimate.h"
 
 namespace lockstep {
 namespace {

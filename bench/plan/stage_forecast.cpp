@@ -1,4 +1,4 @@
-#include "lockstep/parallel/forecast/stage_forecast.h"
+#include "bench/plan/stage_forecast.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/plan/gathering_forecast.h"
 #include "lockstep/base/error.h"
-#include "lockstep/parallel/forecast/gathered_units.h"
-#include "lockstep/parallel/forecast/gathering_forecast.h"
+#include "tools/models/gathered_units.h"
 
 namespace lockstep {
 namespace {

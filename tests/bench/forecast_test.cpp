@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "lockstep/parallel/forecast/cluster_forecast.h"
-#include "lockstep/parallel/forecast/communication_cost.h"
-#include "lockstep/parallel/forecast/step_forecast.h"
+#include "bench/plan/cluster_forecast.h"
+#include "bench/plan/communication_cost.h"
+#include "bench/plan/step_forecast.h"
 
 namespace lockstep {
 namespace {
