@@ -3,6 +3,8 @@
 Which files share a batch changes with every new file, so a name must be unique among all files that may share one. That
 holds for functions, too: of two overloads in two files, a call such as f({}) may mean another one in a batch than alone.
 
+Nor may it be the name of a type in namespace lockstep: whether that type is in sight depends on the batch, too.
+
 Looked at in every .cpp file: what stands in anonymous namespaces, `static` functions and variables, aliases and `using`
 outside of functions, and macros. Two equal aliases are one, and operators may be overloaded. The search knows the style
 of this project, not all of C++; `EXAMPLES` at the end say what it must find.
@@ -96,6 +98,19 @@ def names_in(code):
                 yield name, ""
 
 
+def types_of_library(root):
+    """Types and aliases of namespace lockstep, with the header of each."""
+    types = {}
+    for folder in ("include", "src"):
+        for file in sorted((root / folder).rglob("*.h")):
+            for spaces, text in declarations(without_texts(file.read_text())):
+                text = PREFIXES.sub("", " ".join(text.split()))
+                match = TYPE.match(text) or ALIAS.match(text)
+                if spaces == ["lockstep"] and match:
+                    types.setdefault(match[1], file.relative_to(root))
+    return types
+
+
 def faults_of_search():
     for code, wanted in EXAMPLES:
         found = [name for name, _ in names_in(code)]
@@ -105,6 +120,7 @@ def faults_of_search():
 
 def main(root):
     homes, checked, bad = collections.defaultdict(dict), 0, list(faults_of_search())
+    types = types_of_library(root)
     for folder in ("src", "tools", "bench", "tests"):
         for file in sorted((root / folder).rglob("*.cpp")):
             if ALONE.search(str(file)) or folder != "src" and file.parent.name in PROGRAMS:
@@ -113,12 +129,16 @@ def main(root):
             path = file.relative_to(root)
             for name, meaning in names_in(file.read_text()):
                 homes[batch_of(path), name].setdefault(meaning, set()).add(str(path))
+                if name in types and not meaning:
+                    bad.append(f"{name} stands in {path}, and is a type of {types[name]}: rename one")
     for (_, name), meanings in sorted(homes.items()):
         files = sorted(set().union(*meanings.values()))
         if len(files) > 1 and (len(meanings) > 1 or "" in meanings):
             bad.append(f"{name} stands in {' and in '.join(files)}: rename one")
     if not checked:
         bad.append(f"{root}: no source file found, so nothing was checked")
+    if not types:
+        bad.append(f"{root}: no type of the library was found")
     print(f"{checked} files, {len(homes)} names checked")
     sys.exit("\n".join(bad) or 0)
 

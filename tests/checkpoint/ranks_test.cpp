@@ -109,7 +109,7 @@ TEST(SeveralRanksFail, TogetherWhenTheDiskOfOneIsFullAndThenSave) {
 }
 
 // Rank 0 fails, and is about to remove the folder that it has just emptied.
-struct Meeting {
+struct FolderMeeting {
   std::promise<void> is_emptied;
   std::promise<void> is_filled;
 };
@@ -117,7 +117,7 @@ struct Meeting {
 // Lets the other rank make a file in the folder before it is removed.
 class RemovesLate : public FaultyFileSystem {
  public:
-  explicit RemovesLate(Meeting& meeting) : FaultyFileSystem(Fault::Full, -1, 0), meeting_(meeting) {}
+  explicit RemovesLate(FolderMeeting& meeting) : FaultyFileSystem(Fault::Full, -1, 0), meeting_(meeting) {}
 
   int remove_folder(const std::string& path) override {
     if (std::filesystem::path(path).filename().string()[0] == '.') {
@@ -128,12 +128,12 @@ class RemovesLate : public FaultyFileSystem {
   }
 
  private:
-  Meeting& meeting_;
+  FolderMeeting& meeting_;
 };
 
 class CreatesLate : public FaultyFileSystem {
  public:
-  explicit CreatesLate(Meeting& meeting) : meeting_(meeting) {}
+  explicit CreatesLate(FolderMeeting& meeting) : meeting_(meeting) {}
 
   int create(const std::string& path, mode_t mode) override {
     if (is_first_) meeting_.is_emptied.get_future().wait_for(std::chrono::seconds(20));
@@ -143,13 +143,13 @@ class CreatesLate : public FaultyFileSystem {
   }
 
  private:
-  Meeting& meeting_;
+  FolderMeeting& meeting_;
   bool is_first_ = true;
 };
 
 TEST(SeveralRanksFail, AndLeaveNoFolderThatOneFillsWhileAnotherRemovesIt) {
   const TemporaryFolder folder;
-  Meeting meeting;
+  FolderMeeting meeting;
   on_ranks("gloo", 2, [&](const Group& group) {
     RemovesLate removes(meeting);
     CreatesLate creates(meeting);

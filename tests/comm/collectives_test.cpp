@@ -14,15 +14,15 @@ INSTANTIATE_TEST_SUITE_P(Engines, Collectives, ::testing::ValuesIn(placements({1
 
 const std::vector<std::int64_t> kCounts = {0, 1, 3, 4, 100, 1000, 10007};
 
-struct Reduction {
+struct CollectiveCase {
   at::ScalarType dtype;
   ReduceOp op;
   std::int64_t count;
 };
 
 // Every dtype with every reduction; many sizes, some of which are sent in several pieces.
-std::vector<Reduction> reduction_cases() {
-  std::vector<Reduction> cases;
+std::vector<CollectiveCase> reduction_cases() {
+  std::vector<CollectiveCase> cases;
   for (const at::ScalarType dtype : all_dtypes()) {
     for (const ReduceOp op : reductions_of(dtype)) cases.push_back({dtype, op, 1009});
   }
@@ -33,9 +33,9 @@ std::vector<Reduction> reduction_cases() {
   return cases;
 }
 
-at::Tensor mine(const Reduction& c, int rank, std::int64_t count) { return values_of(c.dtype, c.op, rank, count); }
+at::Tensor mine(const CollectiveCase& c, int rank, std::int64_t count) { return values_of(c.dtype, c.op, rank, count); }
 
-at::Tensor reduced(const Reduction& c, int world_size, std::int64_t count) {
+at::Tensor reduced(const CollectiveCase& c, int world_size, std::int64_t count) {
   return reduced_values(c.dtype, c.op, world_size, count);
 }
 
@@ -44,7 +44,7 @@ at::Tensor reduced(const Reduction& c, int world_size, std::int64_t count) {
 
 TEST_P(Collectives, AllReduce) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : reduction_cases()) {
+    for (const CollectiveCase& c : reduction_cases()) {
       at::Tensor tensor = mine(c, group.rank(), c.count);
       group.all_reduce(tensor, c.op);
       EXPECT_BITS(tensor, reduced(c, group.world_size(), c.count), c);
@@ -67,7 +67,7 @@ TEST_P(Collectives, AllReduceOfManyMegabytes) {
 
 TEST_P(Collectives, AllReduceOfAllocatedMemory) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : reduction_cases()) {
+    for (const CollectiveCase& c : reduction_cases()) {
       at::Tensor tensor = group.allocate({c.count}, c.dtype);
       EXPECT_EQ(tensor.sizes(), at::IntArrayRef({c.count}));
       EXPECT_TRUE(tensor.is_contiguous());
@@ -84,7 +84,7 @@ TEST_P(Collectives, AllReduceOfAllocatedMemory) {
 TEST_P(Collectives, ReduceToEachRoot) {
   each_rank([](Communicator& group) {
     int root = 0;
-    for (const Reduction& c : reduction_cases()) {
+    for (const CollectiveCase& c : reduction_cases()) {
       root = (root + 1) % group.world_size();
       at::Tensor tensor = mine(c, group.rank(), c.count);
       group.reduce(tensor, root, c.op);
@@ -97,7 +97,7 @@ TEST_P(Collectives, ReduceToEachRoot) {
 
 TEST_P(Collectives, ReduceScatter) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : reduction_cases()) {
+    for (const CollectiveCase& c : reduction_cases()) {
       const at::Tensor in = mine(c, group.rank(), c.count * group.world_size());
       const at::Tensor before = in.clone();
       at::Tensor out = at::empty({c.count}, c.dtype);
@@ -110,8 +110,8 @@ TEST_P(Collectives, ReduceScatter) {
 }
 
 // Operations that only move data: every dtype, every size, every root in turn.
-std::vector<Reduction> movement_cases() {
-  std::vector<Reduction> cases;
+std::vector<CollectiveCase> movement_cases() {
+  std::vector<CollectiveCase> cases;
   for (const at::ScalarType dtype : moved_dtypes()) cases.push_back({dtype, ReduceOp::Sum, 1009});
   for (const std::int64_t count : kCounts) cases.push_back({at::kFloat, ReduceOp::Sum, count});
   cases.push_back({at::kDouble, ReduceOp::Sum, 300001});
@@ -119,7 +119,7 @@ std::vector<Reduction> movement_cases() {
 }
 
 // All ranks' values, concatenated.
-at::Tensor gathered(const Reduction& c, int world_size) {
+at::Tensor gathered(const CollectiveCase& c, int world_size) {
   std::vector<at::Tensor> parts;
   for (int rank = 0; rank < world_size; ++rank) parts.push_back(mine(c, rank, c.count));
   return at::cat(parts);
@@ -127,7 +127,7 @@ at::Tensor gathered(const Reduction& c, int world_size) {
 
 TEST_P(Collectives, BroadcastFromEachRoot) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : movement_cases()) {
+    for (const CollectiveCase& c : movement_cases()) {
       for (int root = 0; root < group.world_size(); ++root) {
         at::Tensor tensor = mine(c, group.rank(), c.count);
         group.broadcast(tensor, root);
@@ -139,7 +139,7 @@ TEST_P(Collectives, BroadcastFromEachRoot) {
 
 TEST_P(Collectives, AllGather) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : movement_cases()) {
+    for (const CollectiveCase& c : movement_cases()) {
       at::Tensor out = at::empty({c.count * group.world_size()}, c.dtype);
       group.all_gather(out, mine(c, group.rank(), c.count));
       EXPECT_BITS(out, gathered(c, group.world_size()), c);
@@ -149,7 +149,7 @@ TEST_P(Collectives, AllGather) {
 
 TEST_P(Collectives, GatherToEachRoot) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : movement_cases()) {
+    for (const CollectiveCase& c : movement_cases()) {
       for (int root = 0; root < group.world_size(); ++root) {
         at::Tensor out;  // undefined on ranks that ignore it
         if (group.rank() == root) out = at::empty({c.count * group.world_size()}, c.dtype);
@@ -164,7 +164,7 @@ TEST_P(Collectives, GatherToEachRoot) {
 
 TEST_P(Collectives, ScatterFromEachRoot) {
   each_rank([](Communicator& group) {
-    for (const Reduction& c : movement_cases()) {
+    for (const CollectiveCase& c : movement_cases()) {
       for (int root = 0; root < group.world_size(); ++root) {
         at::Tensor in;
         if (group.rank() == root) in = gathered(c, group.world_size());
@@ -179,7 +179,7 @@ TEST_P(Collectives, ScatterFromEachRoot) {
 TEST_P(Collectives, AllToAll) {
   each_rank([](Communicator& group) {
     const int size = group.world_size();
-    for (const Reduction& c : movement_cases()) {
+    for (const CollectiveCase& c : movement_cases()) {
       // Part `to` of rank `from` contains the values of an imagined rank 10 * from + to.
       const auto part = [&](int from, int to) { return mine(c, 10 * from + to, c.count); };
       std::vector<at::Tensor> sent;
@@ -199,7 +199,7 @@ TEST_P(Collectives, SendsAndScattersPartsOfEveryDtype) {
   each_rank([](Communicator& group) {
     if (group.world_size() == 1) return;
     for (const at::ScalarType dtype : moved_dtypes()) {
-      const Reduction c{dtype, ReduceOp::Sum, 101};
+      const CollectiveCase c{dtype, ReduceOp::Sum, 101};
       if (group.rank() == 0) group.send(mine(c, 0, c.count), 1);
       if (group.rank() != 1) continue;
       at::Tensor wide = at::zeros({c.count, 2}, at::TensorOptions(dtype));

@@ -28,15 +28,15 @@ TEST(NamedRank, HasHostAndProcessAndTheNumberInTheJob) {
   EXPECT_EQ(named_rank(membership, 9).in_job, -1);
 }
 
-struct Words {
+struct FailureWords {
   const char* name;
   GroupFailure failure;
   Kind kind;
   int blamed;
   const char* happened;
-  friend std::ostream& operator<<(std::ostream& out, const Words& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const FailureWords& c) { return out << c.name; }
 };
-class WordsOfAGroupFailure : public ::testing::TestWithParam<Words> {};
+class WordsOfAGroupFailure : public ::testing::TestWithParam<FailureWords> {};
 
 TEST_P(WordsOfAGroupFailure, AndItsData) {
   const GroupFailure& failure = GetParam().failure;
@@ -49,20 +49,21 @@ TEST_P(WordsOfAGroupFailure, AndItsData) {
 INSTANTIATE_TEST_SUITE_P(
     Table, WordsOfAGroupFailure,
     ::testing::Values(
-        Words{"lost",
-              GroupFailure::rank_lost("barrier #4", kRank, "its process ended", "last seen entering barrier #3"),
-              Kind::Lost, 7, "barrier #4 lost rank 3 on alpha: its process ended (last seen entering barrier #3)"},
-        Words{"lost_between_operations", GroupFailure::rank_lost("", kRank, "connection closed"), Kind::Lost, 7,
-              "lost rank 3 on alpha: connection closed"},
-        Words{"connection_lost", GroupFailure::connection_lost("barrier #4", {kRank, {"rank 1 on beta", 1}}),
-              Kind::Lost, 7, "barrier #4 lost the connection to rank 3 on alpha, rank 1 on beta"},
-        Words{"engine_failed", GroupFailure::engine_failed(kRank, "NCCL failed: unhandled system error", "look"),
-              Kind::Aborted, 7, "rank 3 on alpha ended the group: NCCL failed: unhandled system error"},
-        Words{"engine_lost", GroupFailure::engine_lost(kRank, "NCCL failed: remote process exited", "look"), Kind::Lost,
-              -1, "rank 3 on alpha lost its connection to another rank: NCCL failed: remote process exited"},
-        Words{"left", GroupFailure::rank_left("barrier #4", kRank, kNothingEntered), Kind::Left, 7,
-              "rank 3 on alpha left the group before barrier #4 (it has not entered any operation yet)"},
-        Words{
+        FailureWords{
+            "lost", GroupFailure::rank_lost("barrier #4", kRank, "its process ended", "last seen entering barrier #3"),
+            Kind::Lost, 7, "barrier #4 lost rank 3 on alpha: its process ended (last seen entering barrier #3)"},
+        FailureWords{"lost_between_operations", GroupFailure::rank_lost("", kRank, "connection closed"), Kind::Lost, 7,
+                     "lost rank 3 on alpha: connection closed"},
+        FailureWords{"connection_lost", GroupFailure::connection_lost("barrier #4", {kRank, {"rank 1 on beta", 1}}),
+                     Kind::Lost, 7, "barrier #4 lost the connection to rank 3 on alpha, rank 1 on beta"},
+        FailureWords{"engine_failed", GroupFailure::engine_failed(kRank, "NCCL failed: unhandled system error", "look"),
+                     Kind::Aborted, 7, "rank 3 on alpha ended the group: NCCL failed: unhandled system error"},
+        FailureWords{"engine_lost", GroupFailure::engine_lost(kRank, "NCCL failed: remote process exited", "look"),
+                     Kind::Lost, -1,
+                     "rank 3 on alpha lost its connection to another rank: NCCL failed: remote process exited"},
+        FailureWords{"left", GroupFailure::rank_left("barrier #4", kRank, kNothingEntered), Kind::Left, 7,
+                     "rank 3 on alpha left the group before barrier #4 (it has not entered any operation yet)"},
+        FailureWords{
             "late",
             GroupFailure::timed_out("barrier #4", 1.25,
                                     {{kRank, "has not arrived", "last seen entering barrier #3"},
@@ -71,15 +72,15 @@ INSTANTIATE_TEST_SUITE_P(
             Kind::Timeout, 7,
             "barrier #4 timed out after 1.2 s: rank 3 on alpha has not arrived (last seen entering barrier #3); rank 1 "
             "on beta has not arrived"},
-        Words{"slow_network", GroupFailure::timed_out("barrier #4", 3, {}, true), Kind::Timeout, -1,
-              "barrier #4 timed out after 3.0 s: all ranks have arrived; the network is slow or interrupted"},
-        Words{"disagreement",
-              GroupFailure::disagreement(
-                  {{"rank 0 on a", "barrier #1"}, {"rank 1 on a", "barrier #2"}, {"rank 2 on a", "barrier #1"}}),
-              Kind::Disagreement, -1,
-              "the ranks disagree: rank 0 on a, rank 2 on a call barrier #1; rank 1 on a calls barrier #2"},
-        Words{"aborted", GroupFailure::aborted(kRank, "enough"), Kind::Aborted, 7,
-              "rank 3 on alpha ended the group: enough"}),
+        FailureWords{"slow_network", GroupFailure::timed_out("barrier #4", 3, {}, true), Kind::Timeout, -1,
+                     "barrier #4 timed out after 3.0 s: all ranks have arrived; the network is slow or interrupted"},
+        FailureWords{"disagreement",
+                     GroupFailure::disagreement(
+                         {{"rank 0 on a", "barrier #1"}, {"rank 1 on a", "barrier #2"}, {"rank 2 on a", "barrier #1"}}),
+                     Kind::Disagreement, -1,
+                     "the ranks disagree: rank 0 on a, rank 2 on a call barrier #1; rank 1 on a calls barrier #2"},
+        FailureWords{"aborted", GroupFailure::aborted(kRank, "enough"), Kind::Aborted, 7,
+                     "rank 3 on alpha ended the group: enough"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(GroupFailure, NamesAFewRanksAndCountsTheRest) {

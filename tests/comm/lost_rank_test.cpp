@@ -68,11 +68,11 @@ TEST_P(LosingARank, ThatThrowsBetweenOperations) {
   expect_named(ends, lost, false);
 }
 
-class LateRank : public Contract {};
-INSTANTIATE_TEST_SUITE_P(Engines, LateRank, ::testing::ValuesIn(placements_for_timeouts()), placement_name);
+class LateCaller : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Engines, LateCaller, ::testing::ValuesIn(placements_for_timeouts()), placement_name);
 
 // A second, because the barrier must not take as long, however busy the machine is.
-TEST_P(LateRank, ThatNeverCalls) {
+TEST_P(LateCaller, ThatNeverCalls) {
   const int late = GetParam().world_size - 1;
   RanksOptions options;
   options.timeout = milliseconds(1000);

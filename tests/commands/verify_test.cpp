@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-class Verify : public ::testing::Test {
+class VerifyCommand : public ::testing::Test {
  protected:
   ProgramEnd verify(std::vector<std::string> flags) {
     flags.insert(flags.begin(), "verify");
@@ -22,7 +22,7 @@ class Verify : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Verify, FindsRanksEqualToOneAndSaysSo) {
+TEST_F(VerifyCommand, FindsRanksEqualToOneAndSaysSo) {
   const std::string digits = folder_ / "digits";
   run_well({"data", "digits", "--output", digits, "--train", "64", "--test", "10"});
   const ProgramEnd end = verify({"--model", "convnet", "--ranks", "3", "--batch", "32", "--data", digits});
@@ -34,7 +34,7 @@ TEST_F(Verify, FindsRanksEqualToOneAndSaysSo) {
   EXPECT_TRUE(says(too_many.err, "step 3 of 32 samples needs more than the 64 there are")) << too_many.err;
 }
 
-TEST_F(Verify, TrainsOnRealTexts) {
+TEST_F(VerifyCommand, TrainsOnRealTexts) {
   const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
   const std::vector<std::string> reviews{"--model", "bert-tiny", "--data",      data + "/reviews.csv",
                                          "--text",  "review",    "--label",     "stars",
@@ -53,7 +53,7 @@ TEST_F(Verify, TrainsOnRealTexts) {
   EXPECT_EQ(verify({"--model", "convnet", "--tokenizer", data + "/reviews-vocab"}).code, 2);
 }
 
-TEST_F(Verify, TakesTheFolderOfATrainedModel) {
+TEST_F(VerifyCommand, TakesTheFolderOfATrainedModel) {
   const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
   const std::string trained = folder_ / "trained";
   run_well(without_program(
@@ -68,7 +68,7 @@ TEST_F(Verify, TakesTheFolderOfATrainedModel) {
   EXPECT_TRUE(says(nothing.err, "there is no folder or file " + (folder_ / "nothing"))) << nothing.err;
 }
 
-TEST_F(Verify, AsksForTheInputsOfTorchScript) {
+TEST_F(VerifyCommand, AsksForTheInputsOfTorchScript) {
   const std::string file = folder_ / "net.pt";
   std::ofstream(file) << "no module";
   const ProgramEnd no_shape = verify({"--model", file});
@@ -82,7 +82,7 @@ TEST_F(Verify, AsksForTheInputsOfTorchScript) {
   EXPECT_TRUE(says(needless.err, "--input-shape with --model convnet")) << needless.err;
 }
 
-TEST_F(Verify, ReadsConnectionRecords) {
+TEST_F(VerifyCommand, ReadsConnectionRecords) {
   const std::string file = std::string(LOCKSTEP_SHARED_DATA) + "/nsl-kdd/KDDTest+.txt.gz";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
   const ProgramEnd end = verify({"--model", "mlp", "--ranks", "4", "--batch", "101", "--steps", "3", "--data", file});
@@ -90,7 +90,7 @@ TEST_F(Verify, ReadsConnectionRecords) {
   EXPECT_TRUE(says(end.out, "fc5.weight")) << end.out;
 }
 
-TEST_F(Verify, RefusesDataThatTheModelDoesNotTake) {
+TEST_F(VerifyCommand, RefusesDataThatTheModelDoesNotTake) {
   const ProgramEnd folder_for_features = verify({"--model", "mlp", "--data", folder_.path()});
   EXPECT_EQ(folder_for_features.code, 1);
   EXPECT_TRUE(says(folder_for_features.err, "reads one file of NSL-KDD")) << folder_for_features.err;
@@ -99,21 +99,21 @@ TEST_F(Verify, RefusesDataThatTheModelDoesNotTake) {
   EXPECT_TRUE(says(text.err, "need a tokenizer")) << text.err;
 }
 
-TEST_F(Verify, ExitsNonZeroAboveTheTolerance) {
+TEST_F(VerifyCommand, ExitsNonZeroAboveTheTolerance) {
   const ProgramEnd end = verify({"--model", "mlp", "--ranks", "3", "--tolerance", "0"});
   EXPECT_EQ(end.code, 1) << end.out;
   EXPECT_TRUE(says(end.out, "NOT EQUAL")) << end.out;
 }
 
 // The gradient of the keys' bias consists only of rounding errors, which a second step shows.
-TEST_F(Verify, TakesRoundingForNoDifference) {
+TEST_F(VerifyCommand, TakesRoundingForNoDifference) {
   const ProgramEnd end = verify(
       {"--model", "bert-tiny", "--ranks", "2", "--batch", "4", "--seq", "8", "--steps", "2", "--dtype", "double"});
   EXPECT_EQ(end.code, 0) << end.err << end.out;
   EXPECT_TRUE(says(end.out, "attention.self.key.bias")) << end.out;
 }
 
-TEST_F(Verify, RefusesFlagsThatMeanNothing) {
+TEST_F(VerifyCommand, RefusesFlagsThatMeanNothing) {
   const ProgramEnd length = verify({"--model", "convnet", "--seq", "8"});
   EXPECT_EQ(length.code, 2);
   EXPECT_TRUE(says(length.err, "--seq with --model convnet")) << length.err;
@@ -125,7 +125,7 @@ TEST_F(Verify, RefusesFlagsThatMeanNothing) {
   EXPECT_TRUE(says(batch.err, "--batch: Value 0 is too small")) << batch.err;
 }
 
-TEST_F(Verify, RefusesFewerSamplesThanRanks) {
+TEST_F(VerifyCommand, RefusesFewerSamplesThanRanks) {
   const ProgramEnd end = verify({"--batch", "2", "--ranks", "4"});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(says(end.err, "2 samples cannot be cut into 4 shards")) << end.err;

@@ -168,7 +168,7 @@ TEST(Evaluation, LeavesTheModelInTheModeItFound) {
 }
 
 // Records the threads in which a model was called; the first thread waits for a second.
-struct Meeting {
+struct ThreadMeeting {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::thread::id> threads;
@@ -188,7 +188,7 @@ TEST(Evaluation, ReplicasShareTheBatchesAndChangeNoBit) {
   options.batch_size = 3;
   options.collate = pad_tokens;
   const EvaluationResult alone = evaluate_dataset(*adapt_token_net(net), dataset, options, nullptr);
-  Meeting meeting;
+  ThreadMeeting meeting;
   const auto model = adapt(
       net,
       [&meeting](TokenNetImpl& module, const Batch& batch) {

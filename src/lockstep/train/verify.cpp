@@ -22,7 +22,7 @@ namespace {
 constexpr double kSmallestShare = 1e-3;
 
 // What a replica has at the end, for each parameter.
-struct Outcome {
+struct VerifyResult {
   std::string name;
   at::Tensor gradient;  // zeros if there is none
   at::Tensor parameter;
@@ -61,8 +61,9 @@ Batch part_of(const Batch& batch, std::int64_t begin, std::int64_t end) {
 }
 
 // Trains one rank on its share of each batch.
-std::vector<Outcome> train_share(const std::shared_ptr<Communicator>& group, const detail::VerifiedReplica& replica,
-                                 const std::vector<Batch>& batches, double learning_rate) {
+std::vector<VerifyResult> train_share(const std::shared_ptr<Communicator>& group,
+                                      const detail::VerifiedReplica& replica, const std::vector<Batch>& batches,
+                                      double learning_rate) {
   for (const Batch& batch : batches) {
     const std::int64_t rows = rows_of(batch, group->world_size());
     const Batch part =
@@ -79,7 +80,7 @@ std::vector<Outcome> train_share(const std::shared_ptr<Communicator>& group, con
       if (tensor.grad().defined()) tensor.sub_(dense(tensor.grad()) * learning_rate);
     }
   }
-  std::vector<Outcome> outcomes;
+  std::vector<VerifyResult> outcomes;
   for (const NamedTensor& parameter : replica.tensors.parameters) {
     const at::Tensor& gradient = parameter.tensor.grad();
     outcomes.push_back({parameter.name, gradient.defined() ? dense(gradient).clone() : at::zeros_like(parameter.tensor),
@@ -88,10 +89,10 @@ std::vector<Outcome> train_share(const std::shared_ptr<Communicator>& group, con
   return outcomes;
 }
 
-std::vector<VerifiedTensor> compared(const std::vector<Outcome>& got, const std::vector<Outcome>& want) {
+std::vector<VerifiedTensor> compared(const std::vector<VerifyResult>& got, const std::vector<VerifyResult>& want) {
   double gradient_floor = 0;
   double parameter_floor = 0;
-  for (const Outcome& each : want) {
+  for (const VerifyResult& each : want) {
     gradient_floor = std::max(gradient_floor, kSmallestShare * largest_element(each.gradient));
     parameter_floor = std::max(parameter_floor, kSmallestShare * largest_element(each.parameter));
   }
@@ -125,10 +126,10 @@ Verification detail::verify_replicas(const MakeVerifiedReplica& make, const std:
                                      const VerifyOptions& options) {
   for (const Batch& batch : batches) rows_of(batch, options.ranks);
   const auto run = [&](int ranks) {
-    std::vector<Outcome> outcomes;
+    std::vector<VerifyResult> outcomes;
     const auto body = [&](const std::shared_ptr<Communicator>& group) {
       const VerifiedReplica replica = make(group);
-      const std::vector<Outcome> mine = train_share(group, replica, batches, options.learning_rate);
+      const std::vector<VerifyResult> mine = train_share(group, replica, batches, options.learning_rate);
       if (group->rank() == 0) outcomes = mine;
       group->barrier();
     };
@@ -137,7 +138,7 @@ Verification detail::verify_replicas(const MakeVerifiedReplica& make, const std:
     spawn_threads(ranks, body, spawning);
     return outcomes;
   };
-  const std::vector<Outcome> whole = run(1);
+  const std::vector<VerifyResult> whole = run(1);
   Verification result;
   result.tolerance = options.tolerance;
   result.tensors = compared(run(options.ranks), whole);

@@ -27,12 +27,12 @@ bool exchange(ncclComm* c, const char* in, std::size_t bytes, const Use& use) {
   return true;
 }
 
-struct Reduction {
+struct HowToReduce {
   ncclDataType_t type;
   ncclRedOp_t op;
 };
 
-void reduce_slots(ncclComm* c, char* out, std::size_t bytes, Reduction how) {
+void reduce_slots(ncclComm* c, char* out, std::size_t bytes, HowToReduce how) {
   const std::size_t count = bytes / size_of(how.type);
   std::vector<char> sum(bytes), other(bytes);
   for (int rank = 0; rank < c->size; ++rank) {
@@ -47,7 +47,7 @@ void reduce_slots(ncclComm* c, char* out, std::size_t bytes, Reduction how) {
 char* bytes_of(const void* pointer) { return static_cast<char*>(host_view(pointer)); }
 
 // The kernel of ncclReduce on `root`, and of ncclAllReduce if `root` is negative.
-ncclResult_t submit_reduce(const void* in, void* out, std::size_t count, Reduction how, int root, ncclComm* c,
+ncclResult_t submit_reduce(const void* in, void* out, std::size_t count, HowToReduce how, int root, ncclComm* c,
                            cudaStream_t stream) {
   const std::size_t bytes = count * size_of(how.type);
   if (size_of(how.type) == 0) return ncclInvalidArgument;

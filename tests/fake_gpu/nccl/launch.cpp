@@ -21,7 +21,7 @@ namespace fake_gpu {
 namespace {
 
 // What one communicator has to do in a group.
-struct Batch {
+struct CallBatch {
   ncclComm* communicator;
   std::vector<cudaStream_t> streams;
   std::vector<KernelBody> collectives, messages;
@@ -40,13 +40,13 @@ struct Batch {
 
 struct OpenGroup {
   int depth = 0;
-  std::vector<Batch> batches;
+  std::vector<CallBatch> batches;
   std::vector<ncclComm*> joins, aborts;
 };
 thread_local OpenGroup group;
 
 // The kernel: waits for its turn among the communicator's kernels, and for what the other streams have got before.
-void put_on_stream(const std::shared_ptr<Batch>& batch, std::uint64_t turn) {
+void put_on_stream(const std::shared_ptr<CallBatch>& batch, std::uint64_t turn) {
   ncclComm* const communicator = batch->communicator;
   std::vector<std::shared_ptr<Mark>> before;
   for (std::size_t i = 1; i < batch->streams.size(); ++i) {
@@ -91,8 +91,8 @@ ncclResult_t begin(ncclComm* communicator, const std::function<ncclResult_t()>& 
   return ncclInProgress;
 }
 
-ncclResult_t launch(Batch&& made) {
-  const auto batch = std::make_shared<Batch>(std::move(made));
+ncclResult_t launch(CallBatch&& made) {
+  const auto batch = std::make_shared<CallBatch>(std::move(made));
   ncclComm* const communicator = batch->communicator;
   if (batch->failure.result != ncclSuccess) {
     return begin(communicator, [=] {
@@ -108,8 +108,8 @@ ncclResult_t launch(Batch&& made) {
   });
 }
 
-Batch& batch_of(ncclComm* communicator) {
-  for (Batch& batch : group.batches) {
+CallBatch& batch_of(ncclComm* communicator) {
+  for (CallBatch& batch : group.batches) {
     if (batch.communicator == communicator) return batch;
   }
   group.batches.push_back({communicator, {}, {}, {}, {}});
@@ -133,7 +133,7 @@ ncclResult_t end_group() {
   }
   for (std::thread& thread : threads) thread.join();
   for (const ncclResult_t each : joined) result = worse(result, each);
-  for (Batch& batch : ended.batches) result = worse(result, launch(std::move(batch)));
+  for (CallBatch& batch : ended.batches) result = worse(result, launch(std::move(batch)));
   for (ncclComm* communicator : ended.aborts) reclaim(communicator);
   return result;
 }
@@ -149,7 +149,7 @@ ncclResult_t submit(ncclComm* communicator, cudaStream_t stream, bool is_message
     return failure.result;
   }
   ncclGroupStart();
-  Batch& batch = batch_of(communicator);
+  CallBatch& batch = batch_of(communicator);
   bool known = false;
   for (cudaStream_t each : batch.streams) known = known || each == stream;
   if (!known) batch.streams.push_back(stream);

@@ -30,7 +30,7 @@ struct Process {
   bool admits = false;
 };
 
-struct Model {
+struct WorldsModel {
   std::array<Process, kProcesses> processes;
   std::vector<Set> worlds;   // the store's; number 0 is the launcher's
   std::map<int, Set> ready;  // by world
@@ -82,7 +82,7 @@ Set members_of(const RankWorld& world) {
 
 class Explorer {
  public:
-  void explore(const Model& model) {
+  void explore(const WorldsModel& model) {
     visit(model);
     if (!::testing::Test::HasFailure()) expect_an_end_is_near();
   }
@@ -90,24 +90,24 @@ class Explorer {
 
  private:
   // @return  the state's number
-  std::size_t visit(const Model& model) {
+  std::size_t visit(const WorldsModel& model) {
     const auto [seen, is_new] = seen_.emplace(model.key(), seen_.size());
     const std::size_t number = seen->second;
     if (!is_new || ::testing::Test::HasFailure()) return number;
     before_.emplace_back();
-    std::vector<Model> after;
+    std::vector<WorldsModel> after;
     for (int process = 0; process < kProcesses; ++process) add_steps(model, process, after);
     add_discoveries(model, after);
     if (after.empty()) {
       check_end(model);
       ends_.push_back(number);
     }
-    for (const Model& next : after) before_[visit(next)].push_back(number);
+    for (const WorldsModel& next : after) before_[visit(next)].push_back(number);
     // A kill is always possible, and never needed.
     if (model.kills_left > 0) {
-      std::vector<Model> killed;
+      std::vector<WorldsModel> killed;
       for (int process = 0; process < kProcesses; ++process) add_kill(model, process, killed);
-      for (const Model& next : killed) visit(next);
+      for (const WorldsModel& next : killed) visit(next);
     }
     return number;
   }
@@ -131,9 +131,11 @@ class Explorer {
     EXPECT_EQ(count, before_.size()) << "from the other states nothing is formed any more";
   }
 
-  static bool has_next(const Model& model, int world) { return world + 1 < static_cast<int>(model.worlds.size()); }
+  static bool has_next(const WorldsModel& model, int world) {
+    return world + 1 < static_cast<int>(model.worlds.size());
+  }
 
-  static void adopt(Model& model, int process) {
+  static void adopt(WorldsModel& model, int process) {
     Process& self = model.processes[static_cast<std::size_t>(process)];
     const RankWorld next = world_of(self.world + 1, model.worlds[static_cast<std::size_t>(self.world) + 1]);
     const WorldStep step = next_step({world_of(self.world, 0), next, {}, {}, false, false});
@@ -145,7 +147,7 @@ class Explorer {
     model.ready[self.world] |= one(process);
   }
 
-  static void look(Model& model, int process) {
+  static void look(WorldsModel& model, int process) {
     Process& self = model.processes[static_cast<std::size_t>(process)];
     WorldView view{
         world_of(self.world, model.worlds[static_cast<std::size_t>(self.world)]), {}, {}, {}, self.admits, self.admits};
@@ -159,8 +161,8 @@ class Explorer {
   }
 
   // At most one step for each process, because a process that waits for others makes none.
-  static void add_steps(const Model& model, int process, std::vector<Model>& after) {
-    Model next = model;
+  static void add_steps(const WorldsModel& model, int process, std::vector<WorldsModel>& after) {
+    WorldsModel next = model;
     Process& self = next.processes[static_cast<std::size_t>(process)];
     const Set own_world =
         self.world < static_cast<int>(model.worlds.size()) ? model.worlds[static_cast<std::size_t>(self.world)] : 0;
@@ -213,29 +215,29 @@ class Explorer {
     after.push_back(std::move(next));
   }
 
-  static void add_discoveries(const Model& model, std::vector<Model>& after) {
+  static void add_discoveries(const WorldsModel& model, std::vector<WorldsModel>& after) {
     for (int process = 0; process < kProcesses; ++process) {
       const bool was_there = process < kProcesses - 1 || holds(model.waiting, process);
       if (!was_there || model.processes[static_cast<std::size_t>(process)].phase != Phase::Dead ||
           holds(model.lost, process)) {
         continue;
       }
-      Model next = model;
+      WorldsModel next = model;
       next.lost |= one(process);
       after.push_back(std::move(next));
     }
   }
 
-  static void add_kill(const Model& model, int process, std::vector<Model>& after) {
+  static void add_kill(const WorldsModel& model, int process, std::vector<WorldsModel>& after) {
     if (model.processes[static_cast<std::size_t>(process)].phase == Phase::Dead) return;
-    Model next = model;
+    WorldsModel next = model;
     next.processes[static_cast<std::size_t>(process)].phase = Phase::Dead;
     --next.kills_left;
     after.push_back(std::move(next));
   }
 
   // Nothing moves any more: those that live are in one world, which they have formed, and it has no others.
-  static void check_end(const Model& model) {
+  static void check_end(const WorldsModel& model) {
     Set alive = 0;
     for (int process = 0; process < kProcesses; ++process) {
       const Phase phase = model.processes[static_cast<std::size_t>(process)].phase;
@@ -257,8 +259,8 @@ class Explorer {
   std::vector<std::size_t> ends_;
 };
 
-Model three_members(int kills) {
-  Model model;
+WorldsModel three_members(int kills) {
+  WorldsModel model;
   for (std::size_t process = 0; process < 3; ++process) model.processes[process].phase = Phase::Working;
   model.worlds = {7};
   model.kills_left = kills;
@@ -276,7 +278,7 @@ TEST(WorldModel, SurvivorsOfAnyKillsFormOneWorldOfThemselves) {
 // With two kills, there are 380 000 states, which takes a second.
 TEST(WorldModel, AProcessIsLetInOrDiesWhoeverIsKilledMeanwhile) {
   for (int kills = 0; kills <= test_size(1, 2); ++kills) {
-    Model model = three_members(kills);
+    WorldsModel model = three_members(kills);
     for (std::size_t process = 0; process < 3; ++process) model.processes[process].admits = true;
     model.processes[3].phase = Phase::AtTheDoor;
     model.waiting = 8;

@@ -39,7 +39,7 @@ struct Pipe {
 };
 
 // What a program reads and writes: descriptors of this process.
-struct Streams {
+struct CurlStreams {
   int in;
   int out;
   int err;
@@ -49,7 +49,7 @@ struct Streams {
 // A running program. The destructor ends one that was not waited for.
 class Child {
  public:
-  Child(std::vector<std::string> arguments, const Streams& streams) {
+  Child(std::vector<std::string> arguments, const CurlStreams& streams) {
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);

@@ -79,7 +79,7 @@ struct SavedLayer : torch::CustomClassHolder {
   at::ScalarType dtype;
 };
 
-class Checkpoint : public torch::autograd::Function<Checkpoint> {
+class CheckpointedLayer : public torch::autograd::Function<CheckpointedLayer> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Layer& layer) {
     context->saved_data["layer"] = at::IValue::make_capsule(c10::make_intrusive<SavedLayer>(layer, x.device().type()));
@@ -110,7 +110,7 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
 
 at::Tensor checkpoint_activations(const Layer& layer, const at::Tensor& x) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return layer(x);
-  return Checkpoint::apply(x, layer);
+  return CheckpointedLayer::apply(x, layer);
 }
 
 }  // namespace lockstep

@@ -10,9 +10,9 @@
 namespace lockstep::text {
 namespace {
 
-class BertEncoder final : public CachedWordEncoder {
+class BertWordEncoder final : public CachedWordEncoder {
  public:
-  BertEncoder(const Vocabulary& vocabulary, const WordPieceOptions& model, const BertNormalizerOptions& normalizer)
+  BertWordEncoder(const Vocabulary& vocabulary, const WordPieceOptions& model, const BertNormalizerOptions& normalizer)
       : normalizer_(normalizer),
         pieces_(vocabulary, model),
         singles_([this](char32_t first, SinglePage& page) { fill_singles(first, page); }) {}
@@ -71,7 +71,7 @@ void append_ids(const std::vector<WordPart>& parts, IdBuffer& ids) {
 }
 
 template <bool kWords>
-void BertEncoder::encode_raw(std::string_view text, EncoderScratch& scratch) const {
+void BertWordEncoder::encode_raw(std::string_view text, EncoderScratch& scratch) const {
   for (std::size_t at = 0; at < text.size();) {
     at = encode_plain<kWords>(text, at, scratch);
     if (at < text.size()) at = encode_any<kWords>(text, at, scratch);
@@ -79,7 +79,7 @@ void BertEncoder::encode_raw(std::string_view text, EncoderScratch& scratch) con
 }
 
 template <bool kWords>
-std::size_t BertEncoder::encode_plain(std::string_view text, std::size_t at, EncoderScratch& scratch) const {
+std::size_t BertWordEncoder::encode_plain(std::string_view text, std::size_t at, EncoderScratch& scratch) const {
   TailBlock tail;
   while (at < text.size()) {
     const char* source = tail.at(text, at, ' ');
@@ -116,7 +116,7 @@ std::size_t BertEncoder::encode_plain(std::string_view text, std::size_t at, Enc
 }
 
 template <bool kWords>
-std::size_t BertEncoder::encode_any(std::string_view text, std::size_t at, EncoderScratch& scratch) const {
+std::size_t BertWordEncoder::encode_any(std::string_view text, std::size_t at, EncoderScratch& scratch) const {
   const char* data = text.data();
   do {
     const std::size_t begin = at;
@@ -140,7 +140,7 @@ std::size_t BertEncoder::encode_any(std::string_view text, std::size_t at, Encod
   return at;
 }
 
-void BertEncoder::cut(std::string_view raw, EncoderScratch& scratch) const {
+void BertWordEncoder::cut(std::string_view raw, EncoderScratch& scratch) const {
   scratch.normalized.clear();
   if (normalize_plain(raw, normalizer_.options().lowercase, scratch.normalized.bytes)) {
     pieces_.cut(scratch.normalized.bytes, scratch.parts);
@@ -151,8 +151,8 @@ void BertEncoder::cut(std::string_view raw, EncoderScratch& scratch) const {
   cut_normalized(scratch.normalized.bytes, 0, scratch.normalized.bytes.size(), scratch.parts);
 }
 
-void BertEncoder::cut_normalized(std::string_view text, std::size_t begin, std::size_t end,
-                                 std::vector<WordPart>& parts) const {
+void BertWordEncoder::cut_normalized(std::string_view text, std::size_t begin, std::size_t end,
+                                     std::vector<WordPart>& parts) const {
   const auto cut = [&](std::size_t from, std::size_t to) {
     const std::size_t before = parts.size();
     pieces_.cut(text.substr(from, to - from), parts);
@@ -173,7 +173,7 @@ void BertEncoder::cut_normalized(std::string_view text, std::size_t begin, std::
   if (word_at < end) cut(word_at, end);
 }
 
-void BertEncoder::fill_singles(char32_t first, SinglePage& page) const {
+void BertWordEncoder::fill_singles(char32_t first, SinglePage& page) const {
   std::string raw;
   NormalizedText normalized;
   std::vector<WordPart> parts;
@@ -190,7 +190,7 @@ void BertEncoder::fill_singles(char32_t first, SinglePage& page) const {
   }
 }
 
-void BertEncoder::encode_with_spans(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const {
+void BertWordEncoder::encode_with_spans(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const {
   scratch.words.clear();
   encode_raw<true>(text, scratch);
   std::size_t counted = 0;
@@ -215,8 +215,8 @@ void BertEncoder::encode_with_spans(std::string_view text, std::int32_t first_ch
   }
 }
 
-void BertEncoder::encode_normalized(const NormalizedText& text, std::size_t begin, std::size_t end,
-                                    EncoderScratch& scratch) const {
+void BertWordEncoder::encode_normalized(const NormalizedText& text, std::size_t begin, std::size_t end,
+                                        EncoderScratch& scratch) const {
   scratch.parts.clear();
   cut_normalized(text.bytes, begin, end, scratch.parts);
   append_ids(scratch.parts, scratch.ids);
@@ -230,7 +230,7 @@ void BertEncoder::encode_normalized(const NormalizedText& text, std::size_t begi
 
 std::unique_ptr<TextEncoder> make_bert_encoder(const Vocabulary& vocabulary, const WordPieceOptions& model,
                                                const BertNormalizerOptions& normalizer) {
-  return std::make_unique<BertEncoder>(vocabulary, model, normalizer);
+  return std::make_unique<BertWordEncoder>(vocabulary, model, normalizer);
 }
 
 }  // namespace lockstep::text

@@ -30,14 +30,14 @@ struct Entry {
   std::size_t index;
 };
 
-struct Watched {
+struct WatchedTensors {
   std::shared_mutex mutex;
   std::unordered_map<const c10::TensorImpl*, Entry> parameters;
 };
 
 // Never destroyed: a static model may end after everything else.
-Watched& watched() {
-  static auto& all = *new Watched;
+WatchedTensors& watched() {
+  static auto& all = *new WatchedTensors;
   return all;
 }
 
