@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// A training step frees and allocates large blocks of equal size again and again. glibc's malloc returns them to the
-/// kernel in between, which must then clear every page again: up to a third of a step (docs/performance.md, "The
+/// kernel in between, which must then clear every page again: up to a third of a step (docs/performance/update.md, "The
 /// heap"). `keep_freed_memory` and `heap_variables` make malloc keep freed memory, unless the user chose otherwise with
 /// LOCKSTEP_MALLOC=system or with any of malloc's own variables (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_,
 /// GLIBC_TUNABLES).
