@@ -1,4 +1,5 @@
-"""Fails if documentation, comments or messages have one of the habits that CONTRIBUTING.md lists under "How sentences look".
+"""Fails if documentation, comments or messages have one of the habits that docs/design/style.md lists under "How sentences
+look".
 
 The patterns find the worst cases, not all of them. They must find what that section's examples say not to write, and leave
 alone what it says to write. Code is not searched: fences, indented blocks and `spans` of Markdown, and in sources all but
@@ -13,7 +14,7 @@ import sys
 START = r"(?:^|(?<=[.;:!?] )|(?<=\n)|(?<=\| )|(?<=[-*] ))"  # of a sentence, a paragraph, a cell, a list item
 VERB = r"(?:does|do|did|is|are|was|has|have|had|knows|waits|wants|asks|comes|calls|reads|holds|gets|gives|needs|takes)"
 
-# In the order of CONTRIBUTING.md: the habit, how to reword it, patterns.
+# In the order of docs/design/style.md: the habit, how to reword it, patterns.
 RULES = [
     ("a clause as the subject", 'name the subject: not "who does not is lost", but "a host that does not answer is lost"',
      r"\b[Ww]ho(?:ever)? (?:does|do) not\b",
@@ -39,7 +40,7 @@ RULES = [
 ]
 RULES = [(habit, advice, re.compile("|".join(patterns), re.M)) for habit, advice, *patterns in RULES]
 
-# What the patterns must find besides CONTRIBUTING.md's examples, and what they must leave alone; in the rules' order.
+# What the patterns must find besides docs/design/style.md's examples, and what they must leave alone; in the rules' order.
 FOUND = [["What is read can be written."], ["\"{}\" is no tensor", "labels that are no classes",
                                           "this is no YAML"], ["Of sockets, by inode."],
          ["nothing where it may", "Where there is none, ranks share.", "the report, where it fails"],
@@ -108,14 +109,14 @@ def places_in(path, paragraphs):
 
 def faults_of_rules():
     """Examples that the rules judge otherwise."""
-    section = (project / "CONTRIBUTING.md").read_text().split("\n## How sentences look\n")[1]
+    section = (project / "docs/design/style.md").read_text().split("\n## How sentences look\n")[1]
     examples = re.findall(r"^\d\. .*\n +not +(.*)\n +but +(.*)$", section, re.M)
     if len(examples) != len(RULES):
-        yield f"CONTRIBUTING.md has {len(examples)} examples of sentences, and cmake/check_english.py {len(RULES)} rules"
+        yield f"docs/design/style.md has {len(examples)} examples of sentences, and cmake/check_english.py {len(RULES)} rules"
     for (bad, good), (habit, _, pattern) in zip(examples, RULES):
         if not pattern.search(bad):
-            yield f"{habit}: cmake/check_english.py does not find CONTRIBUTING.md's example: {bad}"
-        yield from places_in("CONTRIBUTING.md", [(0, good)])
+            yield f"{habit}: cmake/check_english.py does not find docs/design/style.md's example: {bad}"
+        yield from places_in("docs/design/style.md", [(0, good)])
     for found, right, (habit, _, pattern) in zip(FOUND, RIGHT, RULES):
         yield from (f"{habit}: cmake/check_english.py does not find: {text}" for text in found if not pattern.search(text))
         yield from places_in("cmake/check_english.py", [(0, text) for text in right])

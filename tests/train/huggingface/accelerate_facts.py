@@ -3,7 +3,7 @@
 
     PYTHON tests/train/huggingface/accelerate_facts.py > tests/train/huggingface/accelerate_facts.json
 
-PYTHON has torch, transformers and accelerate; CONTRIBUTING.md says which. Where a list has two entries, they are those
+PYTHON has torch, transformers and accelerate; docs/design/test-tools.md says which. Where a list has two entries, they are those
 of ranks 0 and 1.
 """
 import json

@@ -3,7 +3,7 @@
 
     PYTHON tests/train/huggingface/rules.py > tests/train/huggingface/rules.json
 
-PYTHON has torch, transformers, accelerate, scikit-learn and scipy; CONTRIBUTING.md says which.
+PYTHON has torch, transformers, accelerate, scikit-learn and scipy; docs/design/test-tools.md says which.
 """
 import json
 import logging

@@ -3,7 +3,7 @@
 
     PYTHON tests/train/huggingface/trainer_runs.py > tests/train/huggingface/trainer_runs.json
 
-PYTHON has torch, transformers and accelerate; CONTRIBUTING.md says which. The models are those of tests/models/fixtures
+PYTHON has torch, transformers and accelerate; docs/design/test-tools.md says which. The models are those of tests/models/fixtures
 without dropout. Samples come in the order of torch's DistributedSampler: it does not depend on the number of ranks.
 """
 import json
