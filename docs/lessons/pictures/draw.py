@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the lessons, as SVG, into this folder or the one that is named.
+"""Draws the pictures of the lessons and of the pages on design, as SVG, into this folder or the one that is named.
 
     python3 docs/lessons/pictures/draw.py [FOLDER]
 """
@@ -519,11 +519,37 @@ def kill_it():
     return picture
 
 
+def one_update():
+    """A bucket in a fused step: two ranks that share one copy of the weights, each owner of a half."""
+    picture = Picture("One bucket in one fused step: each rank updates the half that it owns, in one pass", 860, 420)
+    for rank, left in enumerate((20, 660)):
+        picture.text(left, 66, f"rank {rank}", bold=True)
+        for half in range(2):
+            picture.box(left, 80 + half * 70, 180, 44, f"gradients of half {half}", GRADIENTS, size=12)
+        picture.text(left, 264, "its state alone", size=12, color=GREY)
+        picture.box(left, 272, 180, 44, f"Adam's averages of half {rank}", STATE, size=12)
+    for half in range(2):
+        x, y = 300 + half * 134, 84 + half * 70
+        picture.box(x, y, 126, 36, f"rank {half}: add,\nclip, update", WORK, size=12)
+        picture.arrow(202, y + 18, x - 2, y + 18)
+        picture.arrow(658, y + 18, x + 128, y + 18)
+        picture.arrow(x + 63, y + 38, x + 63, 232)
+        picture.box(x, 234, 126, 44, f"weights {half}\nfp32", WEIGHTS, size=12)
+        picture.box(x, 284, 126, 32, f"copy {half} in bf16", WEIGHTS, size=12, dashed=True)
+    picture.text(430, 336, "shared memory: one copy for all ranks", size=12, color=GREY, anchor="middle")
+    picture.text(20, 366, "The owner of a half reads both ranks' gradients where backward left them, its own part of the"
+                 " optimizer's state, and the weights.\nIt writes the new weights and, for forwards in bf16, their copy."
+                 " Nothing is sent: the next forward of each rank reads what both\nhave written. Between hosts, sums travel"
+                 " to the owner, and new weights to the other hosts.", size=12, color=GREY)
+    return picture
+
+
 PICTURES = {"data-parallel": data_parallel, "parallel-loss": parallel_loss, "ddp": ddp, "all-reduce": all_reduce,
             "buckets": buckets, "memory": memory, "zero-stages": zero_stages, "inference": inference,
             "shares-of-evaluation": shares_of_evaluation, "sentence-pair": sentence_pair,
             "parallel-context": parallel_context, "nodes": nodes, "join": joined, "accumulation": accumulation,
-            "padding": padding, "negatives": negatives, "shards-on-hosts": shards_on_hosts, "kill-it": kill_it}
+            "padding": padding, "negatives": negatives, "shards-on-hosts": shards_on_hosts, "kill-it": kill_it,
+            "one-update": one_update}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
