@@ -32,6 +32,8 @@ def batch_of(path):
     parts = path.parts
     if parts[:2] in (("bench", "tables"), ("bench", "plan"), ("bench", "measure")):
         return "bench/tables"  # a program and its library, which share measure/
+    if parts[:2] in (("tools", "slurm"), ("tools", "accelerate")):
+        return "tools/slurm"
     depth = 3 if parts[0] == "src" else 2
     return "/".join(parts[: depth + 1] if parts[: depth + 1] in INNER else parts[:depth])
 

@@ -2,8 +2,8 @@
 
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
-#include "lockstep/launch/accelerate/accelerate_config.h"
-#include "lockstep/launch/accelerate/accelerate_fsdp.h"
+#include "tools/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_fsdp.h"
 
 namespace lockstep::fuzz {
 

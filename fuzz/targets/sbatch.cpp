@@ -2,8 +2,8 @@
 
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
-#include "lockstep/launch/slurm/sbatch_file.h"
-#include "lockstep/launch/slurm/shell_commands.h"
+#include "tools/slurm/sbatch_file.h"
+#include "tools/slurm/shell_commands.h"
 
 namespace lockstep::fuzz {
 

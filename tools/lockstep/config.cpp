@@ -8,8 +8,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/accelerate_config_path.h"
 #include "lockstep/base/text/precision_name.h"
-#include "lockstep/launch/accelerate/accelerate_config.h"
-#include "lockstep/launch/accelerate/config_questions.h"
+#include "tools/accelerate/accelerate_config.h"
+#include "tools/accelerate/config_questions.h"
 #include "tools/frame/subcommand.h"
 
 namespace lockstep {

@@ -6,9 +6,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/launch/accelerate/accelerate_launch.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"
+#include "tools/accelerate/accelerate_launch.h"
 #include "tools/frame/subcommand.h"
 
 namespace lockstep {

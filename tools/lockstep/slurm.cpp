@@ -5,8 +5,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/regular_file.h"
-#include "lockstep/launch/slurm/sbatch_file.h"
 #include "tools/frame/subcommand.h"
+#include "tools/slurm/sbatch_file.h"
 
 namespace lockstep {
 namespace {

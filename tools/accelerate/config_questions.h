@@ -2,7 +2,7 @@
 
 #include <iosfwd>
 
-#include "lockstep/launch/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_config.h"
 
 namespace lockstep {
 

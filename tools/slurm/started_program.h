@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/launch/slurm/job_launcher.h"
-#include "lockstep/launch/slurm/shell_commands.h"
-#include "lockstep/launch/slurm/srun_words.h"
+#include "tools/slurm/job_launcher.h"
+#include "tools/slurm/shell_commands.h"
+#include "tools/slurm/srun_words.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "lockstep/launch/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_config.h"
 
 namespace lockstep {
 

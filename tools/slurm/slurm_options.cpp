@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/slurm_options.h"
+#include "tools/slurm/slurm_options.h"
 
 #include <set>
 

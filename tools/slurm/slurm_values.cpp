@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/slurm_values.h"
+#include "tools/slurm/slurm_values.h"
 
 #include <string_view>
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/slurm/sbatch_file.h"
+#include "tools/slurm/sbatch_file.h"
 
 namespace lockstep {
 namespace {

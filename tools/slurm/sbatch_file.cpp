@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/sbatch_file.h"
+#include "tools/slurm/sbatch_file.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/process/text_cursor.h"
-#include "lockstep/launch/slurm/job_launcher.h"
-#include "lockstep/launch/slurm/slurm_time.h"
-#include "lockstep/launch/slurm/slurm_values.h"
+#include "tools/slurm/job_launcher.h"
+#include "tools/slurm/slurm_time.h"
+#include "tools/slurm/slurm_values.h"
 
 namespace lockstep {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/launch/slurm/sbatch_file.h"
-#include "lockstep/launch/slurm/shell_commands.h"
+#include "tools/slurm/sbatch_file.h"
+#include "tools/slurm/shell_commands.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/launch/accelerate/accelerate_fsdp.h"
+#include "tools/accelerate/accelerate_fsdp.h"
 
 #include <fmt/format.h>
 

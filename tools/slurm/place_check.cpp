@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "lockstep/base/text/printable.h"
-#include "lockstep/launch/slurm/launcher_check.h"
-#include "lockstep/launch/slurm/started_program.h"
+#include "tools/slurm/launcher_check.h"
+#include "tools/slurm/started_program.h"
 
 namespace lockstep {
 namespace {

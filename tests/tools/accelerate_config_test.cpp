@@ -1,5 +1,5 @@
 // Accelerate's configuration file: what Accelerate writes is read; a value without a meaning here is refused by line.
-#include "lockstep/launch/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_config.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/launch/accelerate/config_questions.h"
 #include "tests/support/temporary_folder.h"
+#include "tools/accelerate/config_questions.h"
 
 namespace lockstep {
 namespace {
@@ -85,7 +85,7 @@ TEST_F(AccelerateFile, OfFsdpKeepsItsSections) {
 
 // Written by accelerate itself: see accelerate_files/README.md.
 std::string written_by_accelerate(const std::string& name) {
-  return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/launch/accelerate_files/" + name;
+  return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/tools/accelerate_files/" + name;
 }
 
 TEST_F(AccelerateFile, OfAccelerateItselfIsReadAndWrittenByteForByte) {

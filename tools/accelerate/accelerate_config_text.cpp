@@ -11,7 +11,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/text/lower_case.h"
 #include "lockstep/base/text/setting_value.h"
-#include "lockstep/launch/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_config.h"
 
 namespace lockstep {
 namespace {

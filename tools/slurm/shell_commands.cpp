@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/shell_commands.h"
+#include "tools/slurm/shell_commands.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/slurm_time.h"
+#include "tools/slurm/slurm_time.h"
 
 #include <array>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lockstep/launch/accelerate/accelerate_config.h"
-#include "lockstep/launch/accelerate/questions.h"
+#include "tools/accelerate/accelerate_config.h"
+#include "tools/accelerate/questions.h"
 
 namespace lockstep {
 

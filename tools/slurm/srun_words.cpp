@@ -1,9 +1,9 @@
-#include "lockstep/launch/slurm/srun_words.h"
+#include "tools/slurm/srun_words.h"
 
 #include <algorithm>
 #include <map>
 
-#include "lockstep/launch/slurm/slurm_options.h"
+#include "tools/slurm/slurm_options.h"
 
 namespace lockstep {
 namespace {

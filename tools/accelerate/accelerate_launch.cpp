@@ -1,4 +1,4 @@
-#include "lockstep/launch/accelerate/accelerate_launch.h"
+#include "tools/accelerate/accelerate_launch.h"
 
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 #include "lockstep/base/files/accelerate_config_path.h"
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/precision_name.h"
-#include "lockstep/launch/accelerate/accelerate_config.h"
-#include "lockstep/launch/accelerate/accelerate_fsdp.h"
 #include "lockstep/launch/numbers.h"
 #include "lockstep/launch/ranks/device_count.h"
+#include "tools/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_fsdp.h"
 
 namespace lockstep {
 namespace {

@@ -1,9 +1,9 @@
-#include "lockstep/launch/slurm/started_program.h"
+#include "tools/slurm/started_program.h"
 
 #include <algorithm>
 #include <set>
 
-#include "lockstep/launch/slurm/slurm_values.h"
+#include "tools/slurm/slurm_values.h"
 
 namespace lockstep {
 namespace {

@@ -1,12 +1,12 @@
-#include "lockstep/launch/accelerate/config_questions.h"
+#include "tools/accelerate/config_questions.h"
 
 #include <fmt/format.h>
 
 #include <ostream>
 #include <vector>
 
-#include "lockstep/launch/accelerate/fsdp_questions.h"
-#include "lockstep/launch/accelerate/questions.h"
+#include "tools/accelerate/fsdp_questions.h"
+#include "tools/accelerate/questions.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/job_launcher.h"
+#include "tools/slurm/job_launcher.h"
 
 #include <set>
 

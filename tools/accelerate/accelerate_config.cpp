@@ -1,4 +1,4 @@
-#include "lockstep/launch/accelerate/accelerate_config.h"
+#include "tools/accelerate/accelerate_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/precision_name.h"
 #include "lockstep/base/text/printable.h"
-#include "lockstep/launch/accelerate/accelerate_fsdp.h"
+#include "tools/accelerate/accelerate_fsdp.h"
 
 namespace lockstep {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "lockstep/base/signals.h"
 #include "lockstep/base/text/printable.h"
-#include "lockstep/launch/slurm/launcher_check.h"
-#include "lockstep/launch/slurm/slurm_values.h"
-#include "lockstep/launch/slurm/started_program.h"
+#include "tools/slurm/launcher_check.h"
+#include "tools/slurm/slurm_values.h"
+#include "tools/slurm/started_program.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/launch/slurm/sbatch_file.h"
+#include "tools/slurm/sbatch_file.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/slurm/slurm_time.h"
 #include "tests/support/test_size.h"
+#include "tools/slurm/slurm_time.h"
 
 namespace lockstep {
 namespace {

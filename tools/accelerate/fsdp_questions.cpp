@@ -1,4 +1,4 @@
-#include "lockstep/launch/accelerate/fsdp_questions.h"
+#include "tools/accelerate/fsdp_questions.h"
 
 #include <map>
 #include <string>

@@ -11,14 +11,14 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/process/text_cursor.h"
-#include "lockstep/launch/slurm/job_launcher.h"
-#include "lockstep/launch/slurm/launcher_check.h"
-#include "lockstep/launch/slurm/sbatch_file.h"
-#include "lockstep/launch/slurm/shell_commands.h"
-#include "lockstep/launch/slurm/slurm_options.h"
-#include "lockstep/launch/slurm/slurm_time.h"
-#include "lockstep/launch/slurm/slurm_values.h"
-#include "lockstep/launch/slurm/srun_words.h"
+#include "tools/slurm/job_launcher.h"
+#include "tools/slurm/launcher_check.h"
+#include "tools/slurm/sbatch_file.h"
+#include "tools/slurm/shell_commands.h"
+#include "tools/slurm/slurm_options.h"
+#include "tools/slurm/slurm_time.h"
+#include "tools/slurm/slurm_values.h"
+#include "tools/slurm/srun_words.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // The origin of a value of `lockstep launch`: flag, environment, file, or default.
-#include "lockstep/launch/accelerate/accelerate_launch.h"
+#include "tools/accelerate/accelerate_launch.h"
 
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ TEST_F(AccelerateLaunching, WarnsOfGpusThatAreNotThere) {
 
 // accelerate hands it on by the same variables.
 TEST_F(AccelerateLaunching, TellsProgramsWhatFsdpIsAskedFor) {
-  const std::string files = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/launch/accelerate_files/";
+  const std::string files = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/tools/accelerate_files/";
   const auto of = [&](const char* name) { return resolve({"--config-file", files + name}).environment; };
   const auto hybrid = of("1.15.0-fsdp1-hybrid.yaml");
   EXPECT_EQ(hybrid.at("ACCELERATE_USE_FSDP"), "true");

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/launch/slurm/srun_words.h"
+#include "tools/slurm/srun_words.h"
 
 namespace lockstep {
 
