@@ -62,8 +62,10 @@ include(LockstepPkgConfig)
 # ---- command
 lockstep_set_rpath(lockstep ${CMAKE_INSTALL_BINDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-lockstep_set_rpath(lockstep-torch ${LOCKSTEP_LIBEXEC_FOLDER})
-install(TARGETS lockstep-torch RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
+foreach(program lockstep-torch lockstep-chaos)
+  lockstep_set_rpath(${program} ${LOCKSTEP_LIBEXEC_FOLDER})
+  install(TARGETS ${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
+endforeach()
 install(TARGETS lockstep_spare LIBRARY DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 # What the README's commands read.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER} COMPONENT command

@@ -15,10 +15,12 @@ namespace lockstep {
 #define TORCH_FREE(name, summary, example)
 #define NEEDS_TORCH(name, summary, example)
 #define BENCHMARKS(name, summary, example) std::unique_ptr<Subcommand> make_##name();
+#define DISTURBS(name, summary, example)
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
 #define BENCH(name, summary) std::unique_ptr<Benchmark> make_bench_##name();
 #include "bench/tables/benches.inc"
 #undef BENCH
@@ -67,10 +69,12 @@ int main(int argc, char** argv) {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-bench"},
+#define DISTURBS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-chaos"},
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
   };
   return run_command_line(entries, argc, argv, torch_error_text);
 }

@@ -24,20 +24,24 @@ namespace lockstep {
 #define TORCH_FREE(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define NEEDS_TORCH(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define BENCHMARKS(name, summary, example)
+#define DISTURBS(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
 
 std::vector<SubcommandEntry> entries_of_this_process() {
   return {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
+#define DISTURBS(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-chaos"},
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
   };
 }
 

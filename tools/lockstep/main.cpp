@@ -9,10 +9,12 @@ namespace lockstep {
 #define TORCH_FREE(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define NEEDS_TORCH(name, summary, example)
 #define BENCHMARKS(name, summary, example)
+#define DISTURBS(name, summary, example)
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
 }  // namespace lockstep
 
 // A warm spare of `lockstep train` must wait in lockstep-torch, which has loaded LibTorch, and not here.
@@ -27,10 +29,12 @@ int main(int argc, char** argv) {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
+#define DISTURBS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-chaos"},
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
   };
   return run_command_line(entries, argc, argv, [](const std::exception& error) { return std::string(error.what()); });
 }

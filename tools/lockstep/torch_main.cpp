@@ -12,10 +12,12 @@ namespace lockstep {
 #define TORCH_FREE(name, summary, example)
 #define NEEDS_TORCH(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define BENCHMARKS(name, summary, example)
+#define DISTURBS(name, summary, example)
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
 
 namespace {
 
@@ -41,10 +43,12 @@ int main(int argc, char** argv) {
 #define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep"},
 #define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-torch"},
 #define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
+#define DISTURBS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-chaos"},
 #include "tools/frame/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
 #undef BENCHMARKS
+#undef DISTURBS
   };
   const int code = run_command_line(entries, argc, argv, torch_error_text);
 #if !defined(__SANITIZE_ADDRESS__)  // the address sanitizer looks for leaks at the end

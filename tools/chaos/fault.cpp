@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/fault.h"
+#include "tools/chaos/fault.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/job_on_hosts.h"
+#include "tools/chaos/job_on_hosts.h"
 
 #include <fmt/format.h>
 #include <poll.h>

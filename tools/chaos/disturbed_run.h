@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/lockstep/chaos/fault.h"
-#include "tools/lockstep/chaos/job_on_hosts.h"
+#include "tools/chaos/fault.h"
+#include "tools/chaos/job_on_hosts.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/written_weights.h"
+#include "tools/chaos/written_weights.h"
 
 #include <filesystem>
 

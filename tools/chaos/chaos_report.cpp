@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/chaos_report.h"
+#include "tools/chaos/chaos_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>

@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/launched_job.h"
+#include "tools/chaos/launched_job.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/lockstep/chaos/disturbed_run.h"
+#include "tools/chaos/disturbed_run.h"
 
 namespace lockstep {
 

@@ -15,14 +15,14 @@
 #include "lockstep/launch/ranks/cpu_share.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/start/start_variables.h"
+#include "tools/chaos/chaos_report.h"
+#include "tools/chaos/default_training.h"
+#include "tools/chaos/disturbed_run.h"
+#include "tools/chaos/written_weights.h"
 #include "tools/frame/progress_line.h"
 #include "tools/frame/scratch_folder.h"
 #include "tools/frame/subcommand.h"
 #include "tools/hosts/network_hosts.h"
-#include "tools/lockstep/chaos/chaos_report.h"
-#include "tools/lockstep/chaos/default_training.h"
-#include "tools/lockstep/chaos/disturbed_run.h"
-#include "tools/lockstep/chaos/written_weights.h"
 
 namespace lockstep {
 namespace {

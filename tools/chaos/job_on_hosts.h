@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/chaos/launched_job.h"
 #include "tools/hosts/network_hosts.h"
-#include "tools/lockstep/chaos/launched_job.h"
 
 namespace lockstep {
 

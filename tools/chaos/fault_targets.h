@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "tools/lockstep/chaos/disturbed_run.h"
-#include "tools/lockstep/chaos/job_on_hosts.h"
+#include "tools/chaos/disturbed_run.h"
+#include "tools/chaos/job_on_hosts.h"
 
 namespace lockstep {
 

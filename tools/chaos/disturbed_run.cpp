@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/disturbed_run.h"
+#include "tools/chaos/disturbed_run.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "tools/lockstep/chaos/fault_targets.h"
+#include "tools/chaos/fault_targets.h"
 
 namespace lockstep {
 namespace {

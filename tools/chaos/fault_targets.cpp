@@ -1,4 +1,4 @@
-#include "tools/lockstep/chaos/fault_targets.h"
+#include "tools/chaos/fault_targets.h"
 
 #include <algorithm>
 
