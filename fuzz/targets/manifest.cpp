@@ -6,7 +6,7 @@
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 
 namespace lockstep::fuzz {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/files/manifest.h"
-#include "lockstep/data/files/sha256.h"
 #include "tests/checkpoint/faulty_file_system.h"
 #include "tests/checkpoint/sample_content.h"
 #include "tests/support/temporary_folder.h"

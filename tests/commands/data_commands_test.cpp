@@ -61,7 +61,7 @@ TEST(DataCommand, SaysWhyADownloadFailedAndLeavesNothing) {
   EXPECT_NE(run_command({"data", "get", "cifar"}).code, 0);
 }
 
-// tests/data/hub_test.cpp has the ways in which a download goes wrong.
+// tests/hub/hub_test.cpp has the ways in which a download goes wrong.
 TEST(ModelCommand, GetsAModelThatTrainCanName) {
   if (std::system("curl --version >/dev/null 2>&1 && python3 --version >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no curl or no python3";
@@ -76,7 +76,7 @@ TEST(ModelCommand, GetsAModelThatTrainCanName) {
   add("owner/small/model.safetensors", std::string(4000, 'w'));
   add("owner/llama/config.json", R"({"model_type":"llama"})");
   add("owner/llama/model.safetensors", "");
-  RunningProgram server({"python3", std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/hub_server.py", hub.path()});
+  RunningProgram server({"python3", std::string(LOCKSTEP_SOURCE_DIR) + "/tests/hub/hub_server.py", hub.path()});
   ASSERT_TRUE(server.wait_for(".\n", Deadline::after(std::chrono::seconds(60)))) << server.err();
   const std::string port = server.out().substr(5, server.out().find('.') - 5);
   const std::map<std::string, std::optional<std::string>> variables{{"HF_ENDPOINT", "http://127.0.0.1:" + port},

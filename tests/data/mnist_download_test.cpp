@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/data/files/fetch_url.h"
 #include "lockstep/data/mnist.h"
+#include "lockstep/hub/fetch_url.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "tests/data/python_program.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "lockstep/base/text/size_text.h"
-#include "lockstep/data/hub/model_download.h"
+#include "lockstep/hub/model_download.h"
 #include "lockstep/models/pickled/pickled_weights.h"
 #include "lockstep/models/registry.h"
 #include "tools/frame/progress_line.h"

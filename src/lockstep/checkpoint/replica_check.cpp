@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/files/saved_weights.h"
 #include "lockstep/comm/gather_texts.h"
-#include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
 namespace {

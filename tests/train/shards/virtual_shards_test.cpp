@@ -5,9 +5,9 @@
 #include <torch/torch.h>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/comm/factory.h"
-#include "lockstep/data/files/sha256.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"

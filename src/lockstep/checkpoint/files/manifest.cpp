@@ -11,8 +11,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/checkpoint/files/json_number.h"
-#include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
 namespace {

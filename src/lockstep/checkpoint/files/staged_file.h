@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "lockstep/base/files/file_system.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/checkpoint/files/manifest.h"
-#include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
 

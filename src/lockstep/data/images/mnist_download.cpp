@@ -12,9 +12,9 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/data/files/fetch_url.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/hub/fetch_url.h"
 
 namespace lockstep {
 namespace {

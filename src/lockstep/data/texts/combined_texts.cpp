@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/samplers/permutation.h"
 #include "lockstep/data/text_dataset.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/files/line_ends.h"
-#include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/label_columns.h"
 #include "lockstep/data/texts/text_row_checks.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/text/files/json_fields.h"
 #include "lockstep/data/text/files/json_file.h"
 #include "lockstep/data/texts/indexed_texts.h"

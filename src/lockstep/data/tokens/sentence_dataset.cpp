@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/base/random/mix_bits.h"
-#include "lockstep/data/files/sha256.h"
 #include "lockstep/data/images/split_mix.h"
 #include "lockstep/tensor/numbered_field.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/files/sha256.h"
 #include "lockstep/data/text/encoding.h"
 
 namespace lockstep {

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/files/file_lock.h"
-#include "lockstep/data/files/sha256.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/data/tokens/token_table.h"
 

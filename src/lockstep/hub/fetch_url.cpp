@@ -1,9 +1,9 @@
-#include "lockstep/data/files/fetch_url.h"
+#include "lockstep/hub/fetch_url.h"
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/web_request.h"
+#include "lockstep/hub/web_request.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/model_download.h"
+#include "lockstep/hub/model_download.h"
 
 #include <fmt/format.h>
 
@@ -14,9 +14,9 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/base/text/size_text.h"
-#include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/hub/hub_cache.h"
-#include "lockstep/data/hub/hub_checksum.h"
+#include "lockstep/hub/hub_cache.h"
+#include "lockstep/hub/hub_checksum.h"
+#include "lockstep/hub/whole_file.h"
 
 namespace lockstep {
 namespace {
@@ -126,7 +126,7 @@ class Download {
   bool copy_from_cache(const HubFile& file) const {
     const auto path = cached_file(settings_, model_, file.name);
     if (!path || !difference_from(file, *path).empty()) return false;
-    const FileBytes content = FileBytes::open_raw(*path);
+    const WholeFile content(*path);
     write_file_atomically(wanted_.folder + "/" + file.name, content.view());
     return true;
   }

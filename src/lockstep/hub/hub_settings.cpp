@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/hub_settings.h"
+#include "lockstep/hub/hub_settings.h"
 
 #include <fmt/format.h>
 

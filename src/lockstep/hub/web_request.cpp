@@ -1,4 +1,4 @@
-#include "lockstep/data/files/web_request.h"
+#include "lockstep/hub/web_request.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

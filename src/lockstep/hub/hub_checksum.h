@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/data/hub/hub_model.h"
+#include "lockstep/hub/hub_model.h"
 
 namespace lockstep {
 

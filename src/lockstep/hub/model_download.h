@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "lockstep/data/hub/hub_file_download.h"
-#include "lockstep/data/hub/hub_settings.h"
+#include "lockstep/hub/hub_file_download.h"
+#include "lockstep/hub/hub_settings.h"
 
 namespace lockstep {
 

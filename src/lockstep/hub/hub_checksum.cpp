@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/hub_checksum.h"
+#include "lockstep/hub/hub_checksum.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
+#include "lockstep/hub/whole_file.h"
 
 namespace lockstep {
 namespace {
@@ -39,7 +39,7 @@ std::string compared(const char* kind, const std::string& got, const std::string
 std::string difference_from(const HubFile& file, const std::string& path) {
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
   if (bytes != file.bytes) return fmt::format("it has {} bytes, and {} on the Hub", bytes, file.bytes);
-  const FileBytes content = FileBytes::open_raw(path);
+  const WholeFile content(path);
   if (!file.sha256.empty()) return compared("SHA-256", sha256_hex(content.view()), file.sha256);
   if (!file.git_sha1.empty()) return compared("SHA-1 as a git blob", git_blob_sha1(content.view()), file.git_sha1);
   return "";

@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/hub_cache.h"
+#include "lockstep/hub/hub_cache.h"
 
 #include <filesystem>
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/data/hub/hub_model.h"
+#include "lockstep/hub/hub_model.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/hub_model.h"
+#include "lockstep/hub/hub_model.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/text/affixes.h"
 #include "lockstep/base/text/printable.h"
-#include "lockstep/data/files/web_request.h"
-#include "lockstep/data/hub/hub_refusal.h"
+#include "lockstep/hub/hub_refusal.h"
+#include "lockstep/hub/web_request.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-// Tests downloads from the Hugging Face Hub against tests/data/hub_server.py, which behaves as it does, or worse.
+// Tests downloads from the Hugging Face Hub against tests/hub/hub_server.py, which behaves as it does, or worse.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/sha256.h"
 #include "lockstep/base/files/unique_fd.h"
-#include "lockstep/data/files/sha256.h"
-#include "lockstep/data/hub/model_download.h"
+#include "lockstep/hub/model_download.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
@@ -56,7 +56,7 @@ class Hub : public ::testing::Test {
   HubSettings settings(const std::string& token = "") {
     if (!server_) {
       server_ = std::make_unique<RunningProgram>(std::vector<std::string>{
-          "python3", std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/hub_server.py", models_.path()});
+          "python3", std::string(LOCKSTEP_SOURCE_DIR) + "/tests/hub/hub_server.py", models_.path()});
       EXPECT_TRUE(server_->wait_for(".\n", Deadline::after(std::chrono::seconds(60)))) << server_->err();
     }
     HubSettings hub;

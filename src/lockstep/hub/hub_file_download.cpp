@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/hub_file_download.h"
+#include "lockstep/hub/hub_file_download.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/base/text/size_text.h"
-#include "lockstep/data/files/web_request.h"
-#include "lockstep/data/hub/hub_checksum.h"
-#include "lockstep/data/hub/hub_refusal.h"
+#include "lockstep/hub/hub_checksum.h"
+#include "lockstep/hub/hub_refusal.h"
+#include "lockstep/hub/web_request.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/data/hub/hub_refusal.h"
+#include "lockstep/hub/hub_refusal.h"
 
 #include <fmt/format.h>
 

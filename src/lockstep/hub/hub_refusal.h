@@ -3,8 +3,8 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/web_request.h"
-#include "lockstep/data/hub/hub_settings.h"
+#include "lockstep/hub/hub_settings.h"
+#include "lockstep/hub/web_request.h"
 
 namespace lockstep {
 

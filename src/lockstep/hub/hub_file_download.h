@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "lockstep/data/hub/hub_model.h"
+#include "lockstep/hub/hub_model.h"
 
 namespace lockstep {
 

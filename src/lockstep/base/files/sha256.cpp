@@ -1,4 +1,4 @@
-#include "lockstep/data/files/sha256.h"
+#include "lockstep/base/files/sha256.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/hub/hub_settings.h"
+#include "lockstep/hub/hub_settings.h"
 
 namespace lockstep {
 
