@@ -36,7 +36,7 @@ class Bench : public Subcommand {
 #undef BENCH
     show_examples(app, {"lockstep bench step --model convnet --ranks 1,2 --peer pytorch",
                         "lockstep bench all-reduce --nproc-per-node 2 --engines shm,gloo,mpi",
-                        "lockstep bench start --ranks 2 --peer torchrun", "lockstep bench tokenize --help"});
+                        "lockstep bench start --ranks 2 --peer torchrun", "lockstep bench wrappers --help"});
   }
 
   int run(const CommandStreams& /*streams*/) override {
