@@ -20,7 +20,7 @@ function(lockstep_module folder)
                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   get_target_property(type lockstep_${name} TYPE)
   if(type STREQUAL "SHARED_LIBRARY")
-    lockstep_give_versions(lockstep_${name})
+    lockstep_hide_others(lockstep_${name})
   endif()
   # A batch of twice as many files takes a quarter less time than two, and 2 GB; the tests' batches take that already.
   if(CMAKE_UNITY_BUILD_BATCH_SIZE GREATER_EQUAL 32)
