@@ -2,8 +2,8 @@
 
 A module includes itself and the modules that src/lockstep/CMakeLists.txt lists for it, which stand above it there. A
 header under include/ is a promise to users, so it includes headers under include/, LibTorch, the language's and the
-system's, and nlohmann/json alone. Those under include/lockstep/detail/ are no promise: they stand there because
-templates need them.
+system's, and nlohmann/json alone. Those under include/lockstep/detail/ are not to be included by their names: they
+stand there because promised headers need them.
 
 And it fails if tools/ and bench/ include more of each other than what they share (SHARED), or if a folder has more
 than 30 files on one floor: then it needs rooms.
@@ -109,5 +109,5 @@ if not checked:
     bad.append(f"{inside}: no source file found, so nothing was checked")
 details = sum(detail in header.parents for header in headers)
 print(f"{checked} files in {len(modules)} modules checked, {len(headers) - details} of them promised headers, {details} of "
-      "them headers that templates need")
+      "them headers that stand behind promised ones")
 sys.exit("\n".join(bad) or 0)

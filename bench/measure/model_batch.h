@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert_config.h"
+#include "lockstep/detail/models/bert_config.h"
 #include "lockstep/models/gpt2_config.h"
 
 namespace lockstep::fuzz {

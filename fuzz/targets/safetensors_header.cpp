@@ -1,4 +1,4 @@
-#include "lockstep/safetensors/safetensors_header.h"
+#include "lockstep/detail/safetensors/safetensors_header.h"
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
 

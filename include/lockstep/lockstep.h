@@ -11,14 +11,11 @@
 #include "lockstep/tensor/batch.h"         // named tensors of several samples
 #include "lockstep/tensor/bf16_forward.h"  // forward in bf16, with the copies of weights that a fused update publishes
 #include "lockstep/tensor/loss_sum.h"      // a loss as a sum and what it counts
-#include "lockstep/tensor/numbered_field.h"  // names of fields of several texts
-#include "lockstep/tensor/tensor_fields.h"   // tensors by name
-#include "lockstep/tensor/tensor_part.h"     // some elements of a tensor
+#include "lockstep/tensor/tensor_part.h"   // some elements of a tensor
 
 #include "lockstep/data/batch.h"                       // named tensors of one sample
 #include "lockstep/data/concat_dataset.h"              // several datasets one after the other
 #include "lockstep/data/csv_dialect.h"                 // delimiter and quote of a CSV file
-#include "lockstep/data/csv_encoding.h"                // what a training file taught: ranges and categories
 #include "lockstep/data/csv_reader.h"                  // a CSV file as tensors
 #include "lockstep/data/csv_schema.h"                  // the columns of a CSV file
 #include "lockstep/data/data_loader.h"                 // reads a dataset in batches, with workers
@@ -44,35 +41,24 @@
 #include "lockstep/data/transform_dataset.h"           // samples changed when they are read
 
 #include "lockstep/data/text/encoding.h"   // token ids of a text, and their places in it
-#include "lockstep/data/text/token_id.h"   // the number of a token
 #include "lockstep/data/text/tokenizer.h"  // tokenizers from Hugging Face's files
 
-#include "lockstep/safetensors/safetensors.h"         // files of tensors by name
-#include "lockstep/safetensors/safetensors_header.h"  // what such a file holds
-#include "lockstep/safetensors/weight_files.h"        // the weights in a model's folder
+#include "lockstep/safetensors/safetensors.h"  // files of tensors by name
 
-#include "lockstep/models/activation.h"        // activations under Hugging Face's names
 #include "lockstep/models/bert.h"              // BERT's encoder
-#include "lockstep/models/bert_config.h"       // BERT's sizes and rates
 #include "lockstep/models/bert_heads.h"        // BERT with a classifier or masked words
-#include "lockstep/models/config_file.h"       // a config.json, read with its types checked
 #include "lockstep/models/convnet.h"           // the ConvNet of PyTorch's MNIST tutorials
-#include "lockstep/models/encoder_config.h"    // sizes of RoBERTa, DistilBERT, ELECTRA, MPNet
 #include "lockstep/models/encoder_models.h"    // these models
 #include "lockstep/models/gpt2.h"              // GPT-2's decoder
 #include "lockstep/models/gpt2_config.h"       // GPT-2's sizes and rates
-#include "lockstep/models/initialization.h"    // random weights, or weights to be read
-#include "lockstep/models/loss.h"              // cross entropy as a sum and a count
 #include "lockstep/models/mlp.h"               // fully connected layers
 #include "lockstep/models/model.h"             // a module with its loss and a synthetic batch
 #include "lockstep/models/pretrained.h"        // from_pretrained and save_pretrained
 #include "lockstep/models/registry.h"          // models by name
 #include "lockstep/models/sentence_encoder.h"  // one vector for each text
-#include "lockstep/models/sentence_layout.h"   // how a text becomes one vector
 
 #include "lockstep/net/launcher_environment.h"  // RANK and its kin under mpirun and srun
 #include "lockstep/net/long_work.h"             // lets other ranks wait for long work
-#include "lockstep/net/membership.h"            // who is in a group
 #include "lockstep/net/store.h"                 // key-value memory of a job
 #include "lockstep/net/store_errors.h"          // the store was lost, or a wait ended too late
 
@@ -119,9 +105,7 @@
 #include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
 #include "lockstep/parallel/same_data.h"                          // compares what ranks read
-#include "lockstep/parallel/shard_range.h"                        // which virtual shards a rank has
 #include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
-#include "lockstep/parallel/step_statistics.h"                    // what a backward took and sent
 #include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
 
 #include "lockstep/checkpoint/checkpoint.h"          // a checkpoint, opened for reading
@@ -132,38 +116,27 @@
 #include "lockstep/checkpoint/generators.h"          // the random number generators of a rank
 #include "lockstep/checkpoint/replica_check.h"       // whether the ranks' weights are equal
 #include "lockstep/checkpoint/resume_state.h"        // a rank's part of a checkpoint, after a change of ranks too
-#include "lockstep/checkpoint/schedule_state.h"      // schedules and gradient scalers as JSON text
 #include "lockstep/checkpoint/tensor_parts.h"        // parts of tensors, which each rank saves for itself
 #include "lockstep/checkpoint/trainer_state.h"       // Hugging Face's trainer_state.json
 
-#include "lockstep/seeing/progress_bar_options.h"  // how a progress bar is drawn
-
-#include "lockstep/train/accelerator.h"            // Accelerator: four lines for a loop of one's own
-#include "lockstep/train/accelerator_options.h"    // what an Accelerator is made of
-#include "lockstep/train/checkpointable.h"         // objects that checkpoints keep
-#include "lockstep/train/confusion_matrix.h"       // precision, recall, F1 of classes
-#include "lockstep/train/early_stopping.h"         // stops when a metric no longer improves
-#include "lockstep/train/fsdp_plugin.h"            // what an Accelerator's ranks share out
-#include "lockstep/train/metrics.h"                // metrics by name
-#include "lockstep/train/metrics_log_callback.h"   // writes metrics.jsonl, with the times of phases
-#include "lockstep/train/mixed_precision.h"        // bf16 and fp16
-#include "lockstep/train/partial_state.h"          // a process's place in its job
-#include "lockstep/train/prepared_loader.h"        // this rank's share of a loader
-#include "lockstep/train/prepared_model.h"         // a model that Accelerator prepared
-#include "lockstep/train/prepared_optimizer.h"     // an optimizer that steps once for each update
-#include "lockstep/train/prepared_torch_loader.h"  // this rank's share of a torch::data loader
-#include "lockstep/train/printer_callback.h"       // prints logs
-#include "lockstep/train/progress_callback.h"      // a progress bar for training and evaluation
-#include "lockstep/train/project_configuration.h"  // where an Accelerator keeps its files
-#include "lockstep/train/sentence_training.h"      // losses and metrics of vectors of texts
-#include "lockstep/train/state_hooks.h"            // called before state is saved or loaded
-#include "lockstep/train/tensorboard_callback.h"   // writes logs for TensorBoard
-#include "lockstep/train/tracker.h"                // where an Accelerator's logs go
-#include "lockstep/train/train_output.h"           // what train and predict return
-#include "lockstep/train/trainable_model.h"        // what Trainer needs to know of a model
-#include "lockstep/train/trainer.h"                // Trainer: Hugging Face's, in C++
-#include "lockstep/train/trainer_callback.h"       // hooks into Trainer's loop
-#include "lockstep/train/trainer_options.h"        // what a Trainer is made of
-#include "lockstep/train/training_arguments.h"     // how a Trainer trains
-#include "lockstep/train/training_flags.h"         // command-line flags for them
-#include "lockstep/train/verify.h"                 // shows that N ranks compute what one does
+#include "lockstep/train/accelerator.h"           // Accelerator: four lines for a loop of one's own
+#include "lockstep/train/accelerator_options.h"   // what an Accelerator is made of
+#include "lockstep/train/early_stopping.h"        // stops when a metric no longer improves
+#include "lockstep/train/fsdp_plugin.h"           // what an Accelerator's ranks share out
+#include "lockstep/train/metrics.h"               // metrics by name
+#include "lockstep/train/metrics_log_callback.h"  // writes metrics.jsonl, with the times of phases
+#include "lockstep/train/partial_state.h"         // a process's place in its job
+#include "lockstep/train/prepared_loader.h"       // this rank's share of a loader
+#include "lockstep/train/prepared_model.h"        // a model that Accelerator prepared
+#include "lockstep/train/printer_callback.h"      // prints logs
+#include "lockstep/train/progress_callback.h"     // a progress bar for training and evaluation
+#include "lockstep/train/sentence_training.h"     // losses and metrics of vectors of texts
+#include "lockstep/train/tensorboard_callback.h"  // writes logs for TensorBoard
+#include "lockstep/train/train_output.h"          // what train and predict return
+#include "lockstep/train/trainable_model.h"       // what Trainer needs to know of a model
+#include "lockstep/train/trainer.h"               // Trainer: Hugging Face's, in C++
+#include "lockstep/train/trainer_callback.h"      // hooks into Trainer's loop
+#include "lockstep/train/trainer_options.h"       // what a Trainer is made of
+#include "lockstep/train/training_arguments.h"    // how a Trainer trains
+#include "lockstep/train/training_flags.h"        // command-line flags for them
+#include "lockstep/train/verify.h"                // shows that N ranks compute what one does

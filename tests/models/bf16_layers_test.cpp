@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/detail/models/activation.h"
 #include "lockstep/detail/tensor/autocast.h"
-#include "lockstep/models/activation.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/layers/attention.h"

@@ -8,10 +8,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/detail/models/activation.h"
+#include "lockstep/detail/models/bert_config.h"
+#include "lockstep/detail/models/encoder_config.h"
 #include "lockstep/detail/models/sequence_head.h"
-#include "lockstep/models/activation.h"
-#include "lockstep/models/bert_config.h"
-#include "lockstep/models/encoder_config.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"

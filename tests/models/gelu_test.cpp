@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lockstep/models/activation.h"
+#include "lockstep/detail/models/activation.h"
 #include "lockstep/models/layers/gelu_kernel.h"
 
 namespace lockstep {

@@ -7,9 +7,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/models/pickled/pickle_machine.h"
 #include "lockstep/models/pickled/pickled_weights.h"
-#include "lockstep/safetensors/weight_files.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_size.h"
 

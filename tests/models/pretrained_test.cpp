@@ -9,11 +9,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/safetensors/weight_files.h"
 #include "tests/models/small_models.h"
 #include "tests/support/temporary_folder.h"
 

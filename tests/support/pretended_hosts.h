@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/failure_cause.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

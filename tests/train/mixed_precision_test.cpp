@@ -1,6 +1,6 @@
 // Tests that training in bf16 follows training in fp32, and PyTorch's; that fp16 scales losses, skips updates that
 // overflowed, and reports devices that do not support it.
-#include "lockstep/train/mixed_precision.h"
+#include "lockstep/detail/train/mixed_precision.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -13,6 +13,7 @@
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/detail/train/prepared_optimizer.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/lr_scheduler.h"
@@ -21,7 +22,6 @@
 #include "lockstep/train/accelerator/update_state.h"
 #include "lockstep/train/bf16_speed.h"
 #include "lockstep/train/loop/gradient_engine.h"
-#include "lockstep/train/prepared_optimizer.h"
 #include "lockstep/train/trainer.h"
 #include "tests/data/python_program.h"
 #include "tests/train/token_training.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/detail/models/sequence_head.h"
-#include "lockstep/models/config_file.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/mlp.h"
 #include "lockstep/models/model_memory.h"

@@ -9,9 +9,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/download_hint.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/detail/tensor/module_tensors.h"
-#include "lockstep/models/config_file.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/fuse_options.h"

@@ -11,7 +11,7 @@
 #include "lockstep/comm/operation.h"
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/comm/work.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/tensor/tensor_fields.h"
 #include "lockstep/tensor/batch.h"
-#include "lockstep/tensor/tensor_fields.h"
 
 namespace lockstep {
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "lockstep/detail/models/encoder_config.h"
 #include "lockstep/detail/models/pretrained_model.h"
 #include "lockstep/models/bert.h"
-#include "lockstep/models/encoder_config.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/pretrained.h"
 

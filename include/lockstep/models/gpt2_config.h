@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/detail/models/activation.h"
 #include "lockstep/detail/models/sequence_head.h"
-#include "lockstep/models/activation.h"
 
 namespace lockstep {
 

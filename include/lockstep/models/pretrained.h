@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/initialization.h"
+#include "lockstep/detail/models/initialization.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/safetensors/safetensors.h"
-#include "lockstep/safetensors/weight_files.h"
 
 namespace lockstep {
 

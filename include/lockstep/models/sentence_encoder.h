@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/detail/models/sentence_layout.h"
 #include "lockstep/detail/models/token_inputs.h"
 #include "lockstep/models/pretrained.h"
-#include "lockstep/models/sentence_layout.h"
 #include "lockstep/tensor/batch.h"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/parallel/shard_range.h"
+#include "lockstep/detail/parallel/step_statistics.h"
 #include "lockstep/detail/tensor/call_forward.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/detail/tensor/visit_tensors.h"
@@ -17,8 +19,6 @@
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/distributed_data_parallel_options.h"
 #include "lockstep/parallel/fuse_options.h"
-#include "lockstep/parallel/shard_range.h"
-#include "lockstep/parallel/step_statistics.h"
 #include "lockstep/tensor/tensor_part.h"
 
 namespace lockstep {

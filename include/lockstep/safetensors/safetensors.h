@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/safetensors/safetensors_header.h"
+#include "lockstep/detail/safetensors/safetensors_header.h"
 
 namespace lockstep {
 

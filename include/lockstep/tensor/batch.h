@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "lockstep/tensor/tensor_fields.h"
+#include "lockstep/detail/tensor/tensor_fields.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/confusion_matrix.h"
+#include "lockstep/detail/train/confusion_matrix.h"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/detail/tensor/map_tensors.h"
 #include "lockstep/detail/tensor/wrapped_module.h"
+#include "lockstep/detail/train/mixed_precision.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/train/mixed_precision.h"
 
 namespace lockstep {
 namespace detail {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "lockstep/seeing/progress_bar_options.h"
+#include "lockstep/detail/seeing/progress_bar_options.h"
 #include "lockstep/train/printer_callback.h"
 #include "lockstep/train/trainer_callback.h"
 

@@ -8,7 +8,7 @@
 #include "lockstep/checkpoint/checkpoint_content.h"
 #include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

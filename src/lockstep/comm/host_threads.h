@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

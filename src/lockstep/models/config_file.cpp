@@ -1,4 +1,4 @@
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

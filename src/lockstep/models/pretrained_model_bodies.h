@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/detail/models/bert_config.h"
 #include "lockstep/detail/models/pretrained_model.h"
-#include "lockstep/models/bert_config.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/model_memory.h"
 #include "lockstep/models/tied_weights.h"

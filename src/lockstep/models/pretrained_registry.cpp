@@ -7,8 +7,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/download_hint.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/bert_heads.h"
-#include "lockstep/models/config_file.h"
 #include "lockstep/models/encoder_models.h"
 #include "lockstep/models/encoders/encoder_bodies.h"
 #include "lockstep/models/gpt2.h"

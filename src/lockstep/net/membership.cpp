@@ -1,4 +1,4 @@
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 #include "lockstep/net/store/memory_store.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/safetensors/safetensors_header.h"
+#include "lockstep/detail/safetensors/safetensors_header.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/safetensors/weight_files.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 
 #include <fmt/format.h>
 

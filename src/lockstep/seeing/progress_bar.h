@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/seeing/progress_bar_options.h"
+#include "lockstep/detail/seeing/progress_bar_options.h"
 
 namespace lockstep {
 

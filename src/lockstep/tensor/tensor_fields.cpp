@@ -1,4 +1,4 @@
-#include "lockstep/tensor/tensor_fields.h"
+#include "lockstep/detail/tensor/tensor_fields.h"
 
 #include <vector>
 

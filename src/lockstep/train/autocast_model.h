@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "lockstep/train/mixed_precision.h"
+#include "lockstep/detail/train/mixed_precision.h"
 #include "lockstep/train/trainable_model.h"
 
 namespace lockstep {

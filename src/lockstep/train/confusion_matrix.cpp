@@ -1,4 +1,4 @@
-#include "lockstep/train/confusion_matrix.h"
+#include "lockstep/detail/train/confusion_matrix.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "lockstep/train/mixed_precision.h"
+#include "lockstep/detail/train/mixed_precision.h"
 
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/train/mixed_precision.h"
 #include "lockstep/train/loop/evaluation.h"
-#include "lockstep/train/mixed_precision.h"
 #include "lockstep/train/trainer_options.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "lockstep/detail/models/activation.h"
 #include "lockstep/detail/tensor/autocast.h"
-#include "lockstep/models/activation.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/layers.h"
 

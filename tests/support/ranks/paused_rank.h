@@ -3,7 +3,7 @@
 #include <memory>
 #include <thread>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
-#include "lockstep/safetensors/weight_files.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"

@@ -13,8 +13,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/optim/sgd.h"
-#include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
 #include "tests/support/memory/peak_memory.h"
 #include "tests/support/memory/tensor_mappings.h"

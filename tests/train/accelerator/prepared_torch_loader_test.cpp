@@ -1,5 +1,5 @@
 // Tests loaders of torch::data in Accelerator::prepare.
-#include "lockstep/train/prepared_torch_loader.h"
+#include "lockstep/detail/train/prepared_torch_loader.h"
 
 #include <gtest/gtest.h>
 

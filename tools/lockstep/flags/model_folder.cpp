@@ -9,9 +9,9 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/download_hint.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
+#include "lockstep/detail/models/sentence_layout.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/models/sentence_layout.h"
 
 namespace lockstep {
 

@@ -6,9 +6,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/safetensors/weight_files.h"
 #include "tools/lockstep/inspect/inspection.h"
 
 namespace lockstep {

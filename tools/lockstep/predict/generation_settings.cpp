@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 #include "tools/lockstep/flags/model_folder.h"
 
 namespace lockstep {

@@ -15,7 +15,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/generation_settings.h"

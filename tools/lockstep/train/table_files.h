@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/csv_encoding.h"
 #include "lockstep/data/tensor_dataset.h"
+#include "lockstep/detail/data/csv_encoding.h"
 #include "tools/lockstep/flags/table_flags.h"
 
 namespace lockstep {

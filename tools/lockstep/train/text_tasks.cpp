@@ -12,7 +12,7 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/class_counts.h"
 #include "tools/lockstep/train/label_sets.h"

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/download_hint.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/verify/verify_flags.h"

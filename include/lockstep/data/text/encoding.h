@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep {
 

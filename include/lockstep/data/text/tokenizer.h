@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/data/text/encoding.h"
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep {
 namespace text {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/models/initialization.h"
+#include "lockstep/detail/models/initialization.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/pretrained.h"
 

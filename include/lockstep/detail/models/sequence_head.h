@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 
 namespace at {
 class Tensor;

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "lockstep/tensor/tensor_fields.h"
+#include "lockstep/detail/tensor/tensor_fields.h"
 
 namespace lockstep {
 

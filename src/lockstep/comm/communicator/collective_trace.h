@@ -8,7 +8,7 @@
 
 #include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/comm/operation.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

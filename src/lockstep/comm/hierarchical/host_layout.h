@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

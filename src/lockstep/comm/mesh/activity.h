@@ -10,7 +10,7 @@
 
 #include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/operation.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

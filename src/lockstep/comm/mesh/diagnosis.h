@@ -13,7 +13,7 @@
 #include "lockstep/comm/mesh/connections.h"
 #include "lockstep/comm/mesh/mesh.h"
 #include "lockstep/comm/mesh/talk_times.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

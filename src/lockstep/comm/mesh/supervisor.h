@@ -9,7 +9,7 @@
 #include "lockstep/comm/mesh/activity.h"
 #include "lockstep/comm/mesh/connections.h"
 #include "lockstep/comm/mesh/mesh.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

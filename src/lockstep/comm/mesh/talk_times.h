@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

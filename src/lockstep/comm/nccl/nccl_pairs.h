@@ -10,7 +10,7 @@
 
 #include "lockstep/comm/nccl/nccl_connections.h"
 #include "lockstep/comm/nccl/nccl_stream.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

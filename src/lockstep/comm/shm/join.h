@@ -4,7 +4,7 @@
 
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/memory/memory_sharing.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep::shm {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/comm/trace/rank_trace.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/csv_encoding.h"
+#include "lockstep/detail/data/csv_encoding.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/csv_encoding.h"
+#include "lockstep/detail/data/csv_encoding.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {
 

@@ -6,7 +6,7 @@
 
 #include "lockstep/data/text/encoding.h"
 #include "lockstep/data/text/text_encoder.h"
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {
 

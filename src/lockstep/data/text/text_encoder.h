@@ -10,7 +10,7 @@
 #include "lockstep/data/text/encoders/word_cache.h"
 #include "lockstep/data/text/encoders/wordpiece.h"
 #include "lockstep/data/text/id_buffer.h"
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep {
 

@@ -1,13 +1,13 @@
-#include "lockstep/models/bert_config.h"
+#include "lockstep/detail/models/bert_config.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/bert/bert_json.h"
 #include "lockstep/models/config_checks.h"
-#include "lockstep/models/config_file.h"
 
 namespace lockstep {
 namespace {

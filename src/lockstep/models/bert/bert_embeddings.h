@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "lockstep/detail/models/bert_config.h"
 #include "lockstep/detail/models/token_inputs.h"
-#include "lockstep/models/bert_config.h"
 #include "lockstep/models/layers/layers.h"
 
 namespace lockstep {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "lockstep/models/bert_config.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/bert_config.h"
+#include "lockstep/detail/models/config_file.h"
 
 namespace lockstep {
 

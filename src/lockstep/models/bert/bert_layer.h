@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/detail/models/bert_config.h"
 #include "lockstep/models/bert.h"
-#include "lockstep/models/bert_config.h"
 #include "lockstep/models/layers/attention.h"
 #include "lockstep/models/layers/layers.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/models/bert_config.h"
+#include "lockstep/detail/models/bert_config.h"
 #include "lockstep/models/pretrained_model_bodies.h"
 
 namespace lockstep {

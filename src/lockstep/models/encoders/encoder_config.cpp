@@ -1,4 +1,4 @@
-#include "lockstep/models/encoder_config.h"
+#include "lockstep/detail/models/encoder_config.h"
 
 #include <fmt/format.h>
 

@@ -3,11 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/models/activation.h"
+#include "lockstep/detail/models/activation.h"
+#include "lockstep/detail/models/encoder_config.h"
 #include "lockstep/models/bert/bert_embeddings.h"
 #include "lockstep/models/bert/bert_json.h"
 #include "lockstep/models/bert/bert_layer.h"
-#include "lockstep/models/encoder_config.h"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/config_checks.h"
-#include "lockstep/models/config_file.h"
 
 namespace lockstep {
 namespace {

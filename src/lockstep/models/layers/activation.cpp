@@ -1,4 +1,4 @@
-#include "lockstep/models/activation.h"
+#include "lockstep/detail/models/activation.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

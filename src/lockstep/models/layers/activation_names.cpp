@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "lockstep/models/activation.h"
+#include "lockstep/detail/models/activation.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/models/initialization.h"
+#include "lockstep/detail/models/initialization.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -22,8 +22,8 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/models/pickled/pickle_machine.h"
-#include "lockstep/safetensors/weight_files.h"
 
 namespace lockstep {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/download_hint.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/encoder_models.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/sentence/sentence_folder.h"

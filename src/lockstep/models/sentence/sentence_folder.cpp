@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/files/regular_file.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/detail/models/config_file.h"
 
 namespace lockstep {
 namespace {

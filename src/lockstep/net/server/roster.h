@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 #include "lockstep/net/server/waiters.h"
 #include "lockstep/net/store/store_client.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 #include "lockstep/net/peers/job_key.h"
 #include "lockstep/net/sockets/socket_address.h"
 #include "lockstep/net/store.h"

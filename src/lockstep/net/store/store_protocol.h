@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 #include "lockstep/net/store/wire.h"
 
 namespace lockstep {

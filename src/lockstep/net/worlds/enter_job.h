@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

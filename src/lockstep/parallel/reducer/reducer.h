@@ -14,6 +14,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/communicator/reduced_elements.h"
+#include "lockstep/detail/parallel/step_statistics.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
@@ -30,7 +31,6 @@
 #include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/static_graph.h"
 #include "lockstep/parallel/shared_gradients.h"
-#include "lockstep/parallel/step_statistics.h"
 #include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/parallel/shard_range.h"
+#include "lockstep/detail/parallel/shard_range.h"
 
 namespace lockstep {
 

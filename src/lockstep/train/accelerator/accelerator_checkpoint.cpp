@@ -12,7 +12,7 @@
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/joined_weights.h"
 #include "lockstep/comm/broadcast_text.h"
-#include "lockstep/safetensors/weight_files.h"
+#include "lockstep/detail/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/checkpointable.h"
+#include "lockstep/detail/train/checkpointable.h"
 
 #include "lockstep/checkpoint/schedule_state.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/prepared_optimizer.h"
+#include "lockstep/detail/train/prepared_optimizer.h"
 
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/train/accelerator/update_state.h"

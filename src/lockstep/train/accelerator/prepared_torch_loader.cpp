@@ -1,4 +1,4 @@
-#include "lockstep/train/prepared_torch_loader.h"
+#include "lockstep/detail/train/prepared_torch_loader.h"
 
 #include <fmt/format.h>
 

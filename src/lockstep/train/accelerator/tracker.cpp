@@ -1,4 +1,4 @@
-#include "lockstep/train/tracker.h"
+#include "lockstep/detail/train/tracker.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

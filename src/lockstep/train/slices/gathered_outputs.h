@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/parallel/shard_range.h"
+#include "lockstep/detail/parallel/shard_range.h"
 
 namespace lockstep {
 

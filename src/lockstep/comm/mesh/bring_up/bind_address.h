@@ -3,7 +3,7 @@
 #include <string>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

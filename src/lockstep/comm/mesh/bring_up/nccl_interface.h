@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lockstep/comm/shm/peers/peer_watch.h"
-#include "lockstep/net/membership.h"
+#include "lockstep/detail/net/membership.h"
 
 namespace lockstep::shm {
 

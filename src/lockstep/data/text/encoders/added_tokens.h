@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/data/text/encoders/token_trie.h"
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/data/text/encoders/wordpiece.h"
-#include "lockstep/data/text/token_id.h"
 #include "lockstep/data/text/vocabulary.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {
 

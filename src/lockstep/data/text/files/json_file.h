@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/data/text/token_id.h"
+#include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {
 

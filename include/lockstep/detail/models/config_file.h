@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/models/activation.h"
+#include "lockstep/detail/models/activation.h"
 
 namespace lockstep {
 

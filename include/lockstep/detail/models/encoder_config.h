@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lockstep/models/bert_config.h"
+#include "lockstep/detail/models/bert_config.h"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/models/activation.h"
 #include "lockstep/detail/models/sequence_head.h"
-#include "lockstep/models/activation.h"
 
 namespace lockstep {
 
