@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
-#include "lockstep/models/sentence/sentence_folder.h"
+#include "lockstep/sentence/sentence_folder.h"
 
 namespace lockstep::fuzz {
 

@@ -30,7 +30,6 @@
 #include "lockstep/data/padding_collator.h"            // batches of texts of different lengths
 #include "lockstep/data/random_sampler.h"              // all samples in random order
 #include "lockstep/data/sampler.h"                     // the order of samples, and where it stands
-#include "lockstep/data/sentence_dataset.h"            // several texts a sample, each on its own
 #include "lockstep/data/sequential_sampler.h"          // all samples in their order
 #include "lockstep/data/subset_dataset.h"              // some samples of a dataset; random_split
 #include "lockstep/data/tensor_dataset.h"              // samples that stand in memory
@@ -45,17 +44,16 @@
 
 #include "lockstep/safetensors/safetensors.h"  // files of tensors by name
 
-#include "lockstep/models/bert.h"              // BERT's encoder
-#include "lockstep/models/bert_heads.h"        // BERT with a classifier or masked words
-#include "lockstep/models/convnet.h"           // the ConvNet of PyTorch's MNIST tutorials
-#include "lockstep/models/encoder_models.h"    // these models
-#include "lockstep/models/gpt2.h"              // GPT-2's decoder
-#include "lockstep/models/gpt2_config.h"       // GPT-2's sizes and rates
-#include "lockstep/models/mlp.h"               // fully connected layers
-#include "lockstep/models/model.h"             // a module with its loss and a synthetic batch
-#include "lockstep/models/pretrained.h"        // from_pretrained and save_pretrained
-#include "lockstep/models/registry.h"          // models by name
-#include "lockstep/models/sentence_encoder.h"  // one vector for each text
+#include "lockstep/models/bert.h"            // BERT's encoder
+#include "lockstep/models/bert_heads.h"      // BERT with a classifier or masked words
+#include "lockstep/models/convnet.h"         // the ConvNet of PyTorch's MNIST tutorials
+#include "lockstep/models/encoder_models.h"  // these models
+#include "lockstep/models/gpt2.h"            // GPT-2's decoder
+#include "lockstep/models/gpt2_config.h"     // GPT-2's sizes and rates
+#include "lockstep/models/mlp.h"             // fully connected layers
+#include "lockstep/models/model.h"           // a module with its loss and a synthetic batch
+#include "lockstep/models/pretrained.h"      // from_pretrained and save_pretrained
+#include "lockstep/models/registry.h"        // models by name
 
 #include "lockstep/net/launcher_environment.h"  // RANK and its kin under mpirun and srun
 #include "lockstep/net/long_work.h"             // lets other ranks wait for long work
@@ -91,7 +89,6 @@
 #include "lockstep/replicas/step_trace.h"          // the parts of a step, timed
 
 #include "lockstep/parallel/communication_hook.h"                 // hooks: how a bucket is reduced
-#include "lockstep/parallel/contrastive_loss.h"                   // negatives from all ranks
 #include "lockstep/parallel/deferred.h"                           // models whose weights are made later, in shards
 #include "lockstep/parallel/distributed_data_parallel.h"          // DistributedDataParallel: one replica for each rank
 #include "lockstep/parallel/distributed_data_parallel_options.h"  // its options, and those of join
@@ -130,7 +127,6 @@
 #include "lockstep/train/prepared_model.h"        // a model that Accelerator prepared
 #include "lockstep/train/printer_callback.h"      // prints logs
 #include "lockstep/train/progress_callback.h"     // a progress bar for training and evaluation
-#include "lockstep/train/sentence_training.h"     // losses and metrics of vectors of texts
 #include "lockstep/train/tensorboard_callback.h"  // writes logs for TensorBoard
 #include "lockstep/train/train_output.h"          // what train and predict return
 #include "lockstep/train/trainable_model.h"       // what Trainer needs to know of a model
@@ -140,3 +136,8 @@
 #include "lockstep/train/training_arguments.h"    // how a Trainer trains
 #include "lockstep/train/training_flags.h"        // command-line flags for them
 #include "lockstep/train/verify.h"                // shows that N ranks compute what one does
+
+#include "lockstep/sentence/contrastive_loss.h"   // negatives from all ranks
+#include "lockstep/sentence/sentence_dataset.h"   // several texts a sample, each on its own
+#include "lockstep/sentence/sentence_encoder.h"   // one vector for each text
+#include "lockstep/sentence/sentence_training.h"  // losses and metrics of vectors of texts

@@ -10,7 +10,7 @@
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/download_hint.h"
 #include "lockstep/detail/models/config_file.h"
-#include "lockstep/detail/models/sentence_layout.h"
+#include "lockstep/detail/sentence/sentence_layout.h"
 #include "lockstep/models/registry.h"
 
 namespace lockstep {

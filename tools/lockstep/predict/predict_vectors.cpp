@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
-#include "lockstep/models/sentence_encoder.h"
+#include "lockstep/sentence/sentence_encoder.h"
 #include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/text_length.h"

@@ -1,6 +1,6 @@
 // Vectors of texts: poolings, losses and their gradients as sentence-transformers computes them (see
 // tests/models/make_fixtures.py), and the same over any number of ranks.
-#include "lockstep/train/sentence_training.h"
+#include "lockstep/sentence/sentence_training.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,10 +11,10 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/data/sentence_dataset.h"
-#include "lockstep/models/sentence_encoder.h"
-#include "lockstep/parallel/contrastive_loss.h"
 #include "lockstep/safetensors/safetensors.h"
+#include "lockstep/sentence/contrastive_loss.h"
+#include "lockstep/sentence/sentence_dataset.h"
+#include "lockstep/sentence/sentence_encoder.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "lockstep/train/sentence_training.h"
+#include "lockstep/sentence/sentence_training.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/comm/process_group.h"
-#include "lockstep/parallel/contrastive_loss.h"
+#include "lockstep/sentence/contrastive_loss.h"
 
 namespace lockstep {
 namespace {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/detail/models/sentence_layout.h"
 #include "lockstep/detail/models/token_inputs.h"
+#include "lockstep/detail/sentence/sentence_layout.h"
 #include "lockstep/models/pretrained.h"
 #include "lockstep/tensor/batch.h"
 

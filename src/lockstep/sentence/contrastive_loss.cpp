@@ -1,4 +1,4 @@
-#include "lockstep/parallel/contrastive_loss.h"
+#include "lockstep/sentence/contrastive_loss.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

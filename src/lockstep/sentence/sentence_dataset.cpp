@@ -1,4 +1,4 @@
-#include "lockstep/data/sentence_dataset.h"
+#include "lockstep/sentence/sentence_dataset.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "lockstep/detail/models/sentence_layout.h"
+#include "lockstep/detail/sentence/sentence_layout.h"
 
 namespace lockstep {
 

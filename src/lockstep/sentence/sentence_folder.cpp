@@ -1,4 +1,4 @@
-#include "lockstep/models/sentence/sentence_folder.h"
+#include "lockstep/sentence/sentence_folder.h"
 
 #include <fmt/format.h>
 

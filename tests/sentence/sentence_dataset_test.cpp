@@ -1,4 +1,4 @@
-#include "lockstep/data/sentence_dataset.h"
+#include "lockstep/sentence/sentence_dataset.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "lockstep/models/sentence_encoder.h"
+#include "lockstep/sentence/sentence_encoder.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
@@ -15,7 +15,7 @@
 #include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/encoder_models.h"
 #include "lockstep/models/layers/layers.h"
-#include "lockstep/models/sentence/sentence_folder.h"
+#include "lockstep/sentence/sentence_folder.h"
 #include "lockstep/tensor/numbered_field.h"
 
 namespace lockstep {
