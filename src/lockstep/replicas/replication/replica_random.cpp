@@ -9,12 +9,10 @@
 #include <algorithm>
 #include <mutex>
 
+#include "lockstep/tensor/dispatch_keys.h"
+
 namespace lockstep {
 namespace {
-
-// LibTorch has no generator per thread, but its dispatcher can intercept operators. In threads that include this key,
-// which nothing else uses, operators with a generator argument are intercepted; all others pass.
-constexpr c10::DispatchKey kReplicaKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local at::Generator* replica_generator = nullptr;
 thread_local ReplicaSeed* replica_seed = nullptr;
@@ -43,31 +41,18 @@ void draw_from_replica(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   op.callBoxed(stack);
 }
 
-// Lives as long as the process, because the dispatcher does.
-struct ReplicaKernels {
-  torch::Library others{torch::Library::IMPL, "_", kReplicaKey, __FILE__, __LINE__};
-  torch::Library random{torch::Library::IMPL, "aten", kReplicaKey, __FILE__, __LINE__};
+bool draws(const c10::OperatorHandle& op) {
+  const auto& arguments = op.schema().arguments();
+  return std::any_of(arguments.begin(), arguments.end(), takes_generator);
+}
 
-  ReplicaKernels() {
-    others.fallback(torch::CppFunction::makeFallthrough());
-    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-      const auto space = name.getNamespace();
-      if (!space || *space != "aten") continue;
-      const auto op = c10::Dispatcher::singleton().findSchema(name);
-      if (!op) continue;
-      const auto& arguments = op->schema().arguments();
-      if (std::none_of(arguments.begin(), arguments.end(), takes_generator)) continue;
-      const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-      random.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw_from_replica>());
-    }
-  }
-};
-
+// LibTorch has no generator per thread, but its dispatcher can intercept operators: those with a generator argument.
 void install_kernels() {
-  // Never destroyed, because LibTorch's dispatcher may be destroyed earlier. Volatile, so that the pointer stays and
-  // leak checkers find it.
-  static ReplicaKernels* volatile kernels = new ReplicaKernels();
-  static_cast<void>(kernels);
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const MakeFunction make = [] { return torch::CppFunction::makeFromBoxedFunction<&draw_from_replica>(); };
+    call_before_operations(kReplicaKey, make, &draws);
+  });
 }
 
 }  // namespace

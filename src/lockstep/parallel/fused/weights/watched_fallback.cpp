@@ -3,6 +3,7 @@
 #include <ATen/core/stack.h>
 #include <torch/library.h>
 
+#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -95,14 +96,10 @@ void before_operation(const c10::OperatorHandle& operation, c10::DispatchKeySet 
 void set_call_below(CallBelow call) { call_below = call; }
 
 void watch_operations() {
-  // Not by TORCH_LIBRARY_IMPL: a linker leaves out files of an archive to which nobody refers. Never destroyed, as
-  // LibTorch's dispatcher may be needed until the end.
-  static torch::Library& library = *[] {
-    auto* const fallback = new torch::Library(torch::Library::IMPL, "_", kWatchedKey, __FILE__, __LINE__);
-    fallback->fallback(torch::CppFunction::makeFromBoxedFunction<&before_operation>());
-    return fallback;
-  }();
-  (void)library;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    call_before_operations(kWatchedKey, [] { return torch::CppFunction::makeFromBoxedFunction<&before_operation>(); });
+  });
 }
 
 }  // namespace lockstep

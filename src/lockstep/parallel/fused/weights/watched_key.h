@@ -7,17 +7,13 @@
 #include <utility>
 
 #include "lockstep/parallel/fused/weights/read_watch.h"
+#include "lockstep/tensor/dispatch_keys.h"
 
 namespace c10 {
 class OperatorHandle;
 }
 
 namespace lockstep {
-
-/// The key of watched tensors. LibTorch has it above autograd, gives it no meaning of its own, and registers nothing
-/// for it: "a generic testing tensor type". Keys of autocast, functorch and Python belong to their features, and keys
-/// of other devices would make these tensors no CPU tensors.
-constexpr c10::DispatchKey kWatchedKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 /// A tensor with the sizes of `like` over this storage.
 inline at::Tensor tensor_over(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like,

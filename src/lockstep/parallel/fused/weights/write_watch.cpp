@@ -16,10 +16,6 @@
 namespace lockstep {
 namespace {
 
-// LibTorch has it above autograd, gives it no meaning of its own, and registers nothing for it: TorchDistX, which does,
-// is no longer made. `kWatchedKey` belongs to reads.
-constexpr c10::DispatchKey kWriteKey = c10::DispatchKey::DeferredInit;
-
 struct WatchedStorage {
   WriteWatcher* watcher;
   std::size_t index;
@@ -88,31 +84,20 @@ bool writes_no_element(const std::string& name) {
   return names.count(name) != 0;
 }
 
-bool writes_to_an_argument(const c10::FunctionSchema& schema) {
-  for (const c10::Argument& argument : schema.arguments()) {
+bool writes_to_an_argument(const c10::OperatorHandle& operation) {
+  if (writes_no_element(operation.operator_name().name)) return false;
+  for (const c10::Argument& argument : operation.schema().arguments()) {
     if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) return true;
   }
   return false;
 }
 
-// Not by TORCH_LIBRARY_IMPL: a linker leaves out files of an archive to which nobody refers. Never destroyed, as
-// LibTorch's dispatcher may be needed until the end.
 void watch_writing_operations() {
-  static const bool is_done = [] {
-    auto* const all = new torch::Library(torch::Library::IMPL, "_", kWriteKey, __FILE__, __LINE__);
-    all->fallback(torch::CppFunction::makeFallthrough());
-    auto* const writing = new torch::Library(torch::Library::IMPL, "aten", kWriteKey, __FILE__, __LINE__);
-    auto& dispatcher = c10::Dispatcher::singleton();
-    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-      if (name.name.rfind("aten::", 0) != 0 || writes_no_element(name.name)) continue;
-      const auto operation = dispatcher.findSchema(name);
-      if (!operation || !writes_to_an_argument(operation->schema())) continue;
-      const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-      writing->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&before_writing_operation>());
-    }
-    return true;
-  }();
-  (void)is_done;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const MakeFunction make = [] { return torch::CppFunction::makeFromBoxedFunction<&before_writing_operation>(); };
+    call_before_operations(kWriteKey, make, &writes_to_an_argument);
+  });
 }
 
 }  // namespace
