@@ -70,7 +70,7 @@ double accuracy(Parallel& model, ls::DataLoader& test) {
   return 100.0 * static_cast<double>(correct) / static_cast<double>(pairs);
 }
 
-// Shows the parts of one step, and writes them for chrome://tracing and ui.perfetto.dev
+// Shows the parts of one step, and writes them for ui.perfetto.dev
 void show(const ls::StepTrace& trace, const std::string& path) {
   for (const ls::TraceSpan& span : trace.spans()) {
     std::printf("  %-10s %-8s %8.3f ms, %ld bytes\n", span.name.c_str(), span.device.c_str(),

@@ -61,7 +61,7 @@ TEST(ReportAbout, SaysWhatWasTrainedOnWhatWithWhatAndHowItEnded) {
   EXPECT_EQ(rows.at("versions"), "Lockstep 1.2.3, LibTorch 1.13.1");
   EXPECT_FALSE(rows.at("duration").empty());
   EXPECT_EQ(rows.at("final evaluation"), "eval_accuracy 0.625, eval_loss 0.75 (step 20)");
-  EXPECT_EQ(rows.at("best evaluation"), "eval_loss 0.25 (step 10)");
+  EXPECT_EQ(rows.at("best evaluation"), "eval_loss 0.25 (step 10), eval_accuracy 0.625 (step 20)");
 }
 
 TEST(ReportAbout, StandsAboveTheChartsAndEscapesWhatItShows) {

@@ -100,7 +100,30 @@ TEST(ReportData, IsOfTheLastTrainingAndOfTheTimeInWhichItRan) {
   EXPECT_TRUE(data.warnings.empty());
   const std::map<std::string, std::string> facts(data.facts.begin(), data.facts.end());
   EXPECT_EQ(facts.at("took"), "00:13");
-  EXPECT_EQ(facts.at("resumed from a checkpoint"), "1 times");
+  EXPECT_EQ(facts.at("resumed from a checkpoint"), "once");
+}
+
+// The training's first rank was killed, and a process that has no group yet took its place.
+TEST(ReportData, CountsASuccessorOfTheFirstRankAsNoOtherTraining) {
+  const TemporaryFolder folder;
+  const std::string about = R"("about":{"model":"M","changed_arguments":{"survive_lost_ranks":true})";
+  std::ofstream(folder / "metrics.jsonl")
+      << R"({"kind":"start","step":0,"time":100,"world_size":2,)" << about << R"(,"engine":"shm","hosts":1}})"
+      << R"(
+{"kind":"log","step":3,"time":107,"loss":5}
+{"kind":"start","step":3,"time":109,"world_size":1,)"
+      << about << R"(}}
+{"kind":"log","step":6,"time":115,"loss":4}
+{"kind":"end","step":6,"time":116}
+)";
+  const ReportData data = read_report_data(folder.path());
+  const std::map<std::string, std::string> facts(data.facts.begin(), data.facts.end());
+  EXPECT_EQ(facts.at("took"), "00:16");
+  EXPECT_EQ(facts.at("ranks"), "2");
+  EXPECT_EQ(facts.at("first rank lost and replaced"), "once");
+  EXPECT_EQ(facts.count("resumed from a checkpoint"), 0U);
+  const std::map<std::string, std::string> rows(data.about.begin(), data.about.end());
+  EXPECT_EQ(rows.at("ranks"), "2, on 1 host, engine shm");
 }
 
 TEST(ReportData, TellsOfLossesThatAreNoNumbersAndLinesThatCannotBeRead) {
@@ -185,6 +208,18 @@ TEST(LineChart, DrawsWhatHasNoExtent) {
   EXPECT_EQ(count_of(line_chart_svg("t", {{"a", {{5, 0}, {6, 0}}}}, ""), "<circle"), 2u);
   EXPECT_EQ(count_of(line_chart_svg("t", {{"a", {{1, 1}, {2, std::nan("")}, {3, 1}}}}, ""), "M"), 2u) << "broken there";
   EXPECT_EQ(count_of(line_chart_svg("t", {{"a", {{1, std::nan("")}}}}, ""), "nan"), 0u);
+}
+
+// Charts side by side have one scale, from the beginning to the last step, and no number is cut off at the right.
+TEST(HtmlReport, NamesTheStepsOfAllChartsAlike) {
+  ReportData data;
+  data.folder = "f";
+  data.logs["loss"] = {{100, 3}, {1000, 1}};
+  data.logs["eval_accuracy"] = {{500, 0.5}};
+  const std::string html = html_report(data);
+  EXPECT_EQ(count_of(html, ">step</text>"), 2U) << html;
+  for (const char* tick : {">0</text>", ">200</text>", ">1000</text>"}) EXPECT_EQ(count_of(html, tick), 2U) << tick;
+  EXPECT_EQ(count_of(html, R"(x="536.0" y="240" text-anchor="middle">1000</text>)"), 2U) << html;
 }
 
 TEST(HtmlReport, NeedsNothingElseAndEscapesWhatItShows) {

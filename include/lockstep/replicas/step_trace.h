@@ -52,7 +52,7 @@ class TraceScope {
   StepTrace::Clock::time_point begin_;
 };
 
-/// The spans in Chrome's trace event format, with a row per device, for chrome://tracing and ui.perfetto.dev.
+/// The spans in Chrome's trace event format, with a row per device, for ui.perfetto.dev.
 std::string chrome_trace(const std::vector<TraceSpan>& spans);
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -19,7 +20,7 @@ constexpr const char* kReportStyle = R"(
 body{margin:0 auto;max-width:1240px;padding:24px;background:var(--back);color:var(--text);font:15px/1.45 system-ui,sans-serif}
 h1{font-size:22px;margin:0 0 4px;overflow-wrap:anywhere}h2{font-size:17px;margin:28px 0 10px}
 .source{color:var(--faint);margin:0 0 16px;overflow-wrap:anywhere}
-.tiles{display:flex;flex-wrap:wrap;gap:10px}.tile{background:var(--card);border-radius:8px;padding:8px 14px}
+.tiles{margin-top:16px;display:flex;flex-wrap:wrap;gap:10px}.tile{background:var(--card);border-radius:8px;padding:8px 14px}
 .tile b{display:block;font-size:19px;font-weight:600}.tile span{color:var(--faint);font-size:13px}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:14px}
 .chart{width:100%;height:auto;background:var(--card);border-radius:8px;padding:6px}
@@ -30,6 +31,8 @@ g[class^=series] path{stroke:var(--c)}g[class^=series] .mark,rect[class^=series]
 .chart text.legend{fill:var(--c)}
 table{border-collapse:collapse;width:100%}td{border-bottom:1px solid var(--line);padding:4px 10px 4px 0;vertical-align:top}
 td:first-child{color:var(--faint);white-space:nowrap;width:1%;padding-right:24px}td{overflow-wrap:anywhere}
+@media(max-width:640px){body{padding:14px}tr{display:block;border-bottom:1px solid var(--line);padding:4px 0}
+td,td:first-child{display:block;width:auto;border:0;padding:0;white-space:normal}}
 .warning{border-left:4px solid #d9622b;background:var(--card);padding:8px 14px;margin:8px 0;border-radius:4px}
 )";
 
@@ -69,10 +72,23 @@ std::vector<ChartLine> series_where(const ReportData& data, bool (*wanted)(const
   return series;
 }
 
+// From the beginning to the last step of any series.
+std::vector<double> whole_training(const ReportData& data) {
+  double last = 0;
+  for (const auto* group : {&data.logs, &data.rates, &data.memory}) {
+    for (const auto& [name, points] : *group) {
+      if (!points.empty()) last = std::max(last, points.back().first);
+    }
+  }
+  return {0, last};
+}
+
 std::string charts_of(const ReportData& data) {
   std::string html;
+  ChartXAxis steps;
+  steps.also_shown = whole_training(data);
   const auto add = [&](const std::string& title, const std::vector<ChartLine>& series, const std::string& unit = "") {
-    if (!series.empty()) html += line_chart_svg(title, series, unit) + "\n";
+    if (!series.empty()) html += line_chart_svg(title, series, unit, steps) + "\n";
   };
   add("loss", series_where(data, is_loss));
   for (const char* name : {"learning_rate", "grad_norm"}) {
@@ -96,10 +112,11 @@ std::string charts_of(const ReportData& data) {
 
 std::string tiles_of(const ReportData& data) {
   std::string html;
-  for (const auto& [name, value] : data.facts) html += tile(value, name);
+  for (const auto& [name, value] : data.facts) {
+    if (name != "took") html += tile(value, name);  // the table has it
+  }
   for (const auto& [name, points] : data.logs) {
-    const bool is_result =
-        is_loss(name) || (is_evaluation(name) && !is_speed_of_evaluation(name)) || is_prefixed(name, "train_");
+    const bool is_result = name == "loss" || (is_prefixed(name, "train_") && name != "train_runtime");
     if (is_result && !points.empty()) html += tile(short_number(points.back().second), "last " + name);
   }
   return html;

@@ -44,6 +44,16 @@ std::string passed_over(const std::vector<std::int64_t>& lines, const std::strin
                      lines.size() > shown ? ", ..." : "");
 }
 
+std::string times(int count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+// Whether a process that joined the running training in the first rank's place wrote this: it had no group yet.
+bool is_successors_start(const Json& start) {
+  const Json about = start.value("about", Json());
+  if (start["kind"] != "start" || start["step"] == 0 || !about.is_object() || about.contains("engine")) return false;
+  const Json changed = about.value("changed_arguments", Json());
+  return changed.is_object() && changed.value("survive_lost_ranks", Json()) == true;
+}
+
 class MetricsReader {
  public:
   explicit MetricsReader(ReportData& data) : data_(data) {}
@@ -74,11 +84,15 @@ class MetricsReader {
     const auto time = entry["time"].get<double>();
     if (kind == "start" && step == 0) forget();
     if (!first_time_) first_time_ = time;
-    if (kind != "start" && last_time_ && !ended_) took_s_ += time - *last_time_;
+    const bool continues = kind != "start" || is_successors_start(entry);
+    if (continues && last_time_ && !ended_) took_s_ += time - *last_time_;
     last_time_ = time;
     last_step_ = step;
     if (kind == "start" || kind == "end") ended_ = kind == "end";  // an evaluation may follow the end
-    if (kind == "start") take_start(entry, step);
+    if (kind == "start") {
+      drop_later(step);
+      continues ? void(++successors_) : take_start(entry);
+    }
     if (kind == "log") take_log(entry, step);
     if (kind == "phases") take_phases(entry, step);
   }
@@ -91,20 +105,22 @@ class MetricsReader {
     first_time_.reset();
     last_time_.reset();
     took_s_ = 0;
-    sessions_ = 0;
+    sessions_ = successors_ = 0;
   }
 
-  void take_start(const Json& entry, double step) {
-    ++sessions_;
-    const auto drop_later = [&](std::map<std::string, ReportData::Points>& series) {
-      for (auto& item : series) {
+  void drop_later(double step) {
+    for (auto* series : {&data_.logs, &data_.rates, &data_.memory}) {
+      for (auto& item : *series) {
         auto& points = item.second;
         points.erase(std::remove_if(points.begin(), points.end(), [&](const auto& p) { return p.first > step; }),
                      points.end());
       }
-    };
-    for (auto* series : {&data_.logs, &data_.rates, &data_.memory}) drop_later(*series);
+    }
     phases_.erase(phases_.upper_bound(step), phases_.end());
+  }
+
+  void take_start(const Json& entry) {
+    ++sessions_;
     if (const auto found = entry.find("max_steps"); found != entry.end()) max_steps_ = text_of(*found);
     if (const auto found = entry.find("world_size"); found != entry.end()) world_size_ = text_of(*found);
     data_.about = about_rows(entry);
@@ -149,7 +165,8 @@ class MetricsReader {
     data_.facts.emplace_back("took", clock_text(took_s_));
     data_.facts.emplace_back("step", fmt::format("{:.0f} of {}", last_step_, max_steps_.empty() ? "?" : max_steps_));
     if (!world_size_.empty()) data_.facts.emplace_back("ranks", world_size_);
-    if (sessions_ > 1) data_.facts.emplace_back("resumed from a checkpoint", fmt::format("{} times", sessions_ - 1));
+    if (sessions_ > 1) data_.facts.emplace_back("resumed from a checkpoint", times(sessions_ - 1));
+    if (successors_ > 0) data_.facts.emplace_back("first rank lost and replaced", times(successors_));
   }
 
   ReportData& data_;
@@ -159,6 +176,7 @@ class MetricsReader {
   double last_step_ = 0;
   bool ended_ = false;
   int sessions_ = 0;
+  int successors_ = 0;  // of the first rank, while the others continued
   std::string max_steps_;
   std::string world_size_;
   std::map<double, std::map<std::string, double>> phases_;  // by step

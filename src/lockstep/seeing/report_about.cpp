@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lockstep/seeing/chart/svg_text.h"
 
@@ -100,7 +101,19 @@ std::string fact(const ReportData& data, const std::string& name) {
   return "";
 }
 
-// By the metric that the training followed; without one, by the loss.
+// The lowest or highest value of a metric, and its step; empty if there is none.
+std::string best_of(const ReportData& data, const char* metric, bool highest) {
+  const auto found = data.logs.find(metric);
+  if (found == data.logs.end()) return "";
+  std::optional<std::pair<double, double>> best;
+  for (const auto& point : found->second) {
+    const bool is_better = !best || (highest ? point.second > best->second : point.second < best->second);
+    if (std::isfinite(point.second) && is_better) best = point;
+  }
+  return best ? fmt::format("{} {} (step {:.0f})", metric, short_number(best->second), best->first) : "";
+}
+
+// By the metric that the training followed; without one, by loss and accuracy.
 std::string best_evaluation(const ReportData& data) {
   if (const std::string best = fact(data, "best metric"); !best.empty()) {
     const auto metric = std::find_if(data.arguments.begin(), data.arguments.end(),
@@ -108,15 +121,7 @@ std::string best_evaluation(const ReportData& data) {
     const bool is_named = metric != data.arguments.end() && metric->second != "null" && !metric->second.empty();
     return listed({(is_named ? metric->second + " " : "") + best, fact(data, "best checkpoint")});
   }
-  const auto losses = data.logs.find("eval_loss");
-  if (losses == data.logs.end()) return "";
-  const auto& points = losses->second;
-  auto lowest = points.end();
-  for (auto at = points.begin(); at != points.end(); ++at) {
-    if (std::isfinite(at->second) && (lowest == points.end() || at->second < lowest->second)) lowest = at;
-  }
-  if (lowest == points.end()) return "";
-  return fmt::format("eval_loss {} (step {:.0f})", short_number(lowest->second), lowest->first);
+  return listed({best_of(data, "eval_loss", /*highest=*/false), best_of(data, "eval_accuracy", /*highest=*/true)});
 }
 
 }  // namespace

@@ -7,22 +7,27 @@
 namespace lockstep {
 namespace {
 
-constexpr double kChartWidth = 560, kChartHeight = 250;
-constexpr double kLeft = 58, kRight = 12, kTop = 30, kBottom = 30;
-constexpr std::size_t kChartColors = 6;  // of the page's style sheet
+constexpr double kChartWidth = 560, kChartHeight = 266;
+constexpr double kLeft = 62, kRight = 24, kTop = 30, kBottom = 46;  // half of the last number fits at the right
+constexpr std::size_t kChartColors = 6;                             // of the page's style sheet
 
 std::string chart_head(const std::string& title, double height) {
   return fmt::format(R"(<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">)", kChartWidth, height,
                      html_escaped(title)) +
-         fmt::format(R"(<text class="title" x="{}" y="17">{}</text>)", kLeft - 50, html_escaped(title));
+         fmt::format(R"(<text class="title" x="{}" y="17">{}</text>)", 8, html_escaped(title));
 }
 
 }  // namespace
 
-std::string line_chart_svg(const std::string& title, const std::vector<ChartLine>& lines, const std::string& unit) {
-  const ChartAxis x = ChartAxis::linear(x_values(lines), kLeft, kChartWidth - kRight);
+std::string line_chart_svg(const std::string& title, const std::vector<ChartLine>& lines, const std::string& unit,
+                           const ChartXAxis& x_axis) {
+  std::vector<double> along = x_values(lines);
+  along.insert(along.end(), x_axis.also_shown.begin(), x_axis.also_shown.end());
+  const ChartAxis x = ChartAxis::linear(along, kLeft, kChartWidth - kRight);
   const ChartAxis y = ChartAxis::linear(y_values(lines), kChartHeight - kBottom, kTop);
   std::string svg = chart_head(title, kChartHeight) + plot_grid(x, y, unit, /*has_vertical_lines=*/false);
+  svg += fmt::format(R"(<text class="axis" x="{:.0f}" y="{:.0f}" text-anchor="middle">{}</text>)",
+                     (kLeft + kChartWidth - kRight) / 2, kChartHeight - 8, html_escaped(x_axis.name));
   for (std::size_t i = 0; i < lines.size(); ++i) svg += plot_line(lines[i], i % kChartColors, x, y);
   double at = kChartWidth - kRight;
   for (std::size_t i = lines.size(); i-- > 0 && lines.size() > 1;) {
@@ -41,7 +46,7 @@ std::string share_bar_svg(const std::string& title, const std::vector<std::pair<
   if (whole <= 0) whole = 1;
   const double height = kBarTop + kBarHeight + 16 + kRowHeight * static_cast<double>(parts.size());
   std::string svg = chart_head(title, height);
-  double at = kLeft - 50;
+  double at = 8;
   const double width = kChartWidth - kRight - at;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& [name, size] = parts[i];
