@@ -40,9 +40,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(CommandHelp, OfEverySubcommandListsFlagsAndExamples) {
   const std::string overview = run_well({"--help"});
   for (const char* name :
-       {"run",           "launch",  "config", "slurm", "chaos",   "train", "evaluate", "predict",  "estimate-memory",
-        "test",          "env",     "verify", "trace", "sampler", "model", "data",     "tokenize", "tokenizer",
-        "merge-weights", "inspect", "report", "doctor"}) {
+       {"run",     "launch",          "config",    "slurm",         "kubernetes", "chaos",  "train",   "evaluate",
+        "predict", "estimate-memory", "test",      "env",           "verify",     "trace",  "sampler", "model",
+        "data",    "tokenize",        "tokenizer", "merge-weights", "inspect",    "report", "doctor"}) {
     EXPECT_TRUE(says(overview, std::string("\n  ") + name + " ")) << overview;
     const ProgramEnd help = run_command({name, "--help"});
     EXPECT_EQ(help.code, 0) << name;

@@ -51,6 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         CommandOfProgram{"tokenize", "tokenize --json --tokenizer " + kShippedTokenizer, 0, "[\"[CLS]\",\"the\"",
                          nullptr, "the\\n"},
         CommandOfProgram{"slurm", "slurm -- ./train", 0, "#SBATCH", nullptr},
+        CommandOfProgram{"kubernetes", "kubernetes --image train:1 -- ./train", 0, "kind: Job", nullptr},
         CommandOfProgram{"tokenizer", "tokenizer train", 2, nullptr, "lockstep tokenizer train: error: "},
         CommandOfProgram{"sampler", "sampler --dataset-size 1", 0, "[0]\n", nullptr},
         CommandOfProgram{"data", "data get cifar", 2, nullptr, "lockstep data get: error: "},

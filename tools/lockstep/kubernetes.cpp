@@ -1,0 +1,82 @@
+// `lockstep kubernetes`: writes the manifests of a job whose pods are its nodes.
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <array>
+#include <fstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "tools/frame/subcommand.h"
+#include "tools/kubernetes/kubernetes_job.h"
+
+namespace lockstep {
+namespace {
+
+std::string random_secret() {
+  std::array<char, 32> bytes{};
+  std::ifstream random("/dev/urandom", std::ios::binary);
+  if (!random.read(bytes.data(), bytes.size())) {
+    throw Error("cannot read random bytes", "/dev/urandom", "name a Secret that exists: --secret NAME");
+  }
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+class Kubernetes : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option("--image", options_.image, "the image: it has the program, and lockstep on its PATH")->required();
+    app.add_option("--nodes,-N", options_.nodes, "pods, or MIN:MAX: they may be lost and come back")
+        ->capture_default_str();
+    app.add_option("--nproc-per-node", options_.nproc_per_node, "ranks of a pod; default: 1, or one for each GPU");
+    app.add_option("--cpus", options_.cpus, "cores of a pod, as 4 or 500m; default: the cluster's");
+    app.add_option("--memory", options_.memory, "memory of a pod, as 8Gi; default: the cluster's");
+    app.add_option("--gpus-per-node", options_.gpus_per_node, "GPUs of a pod, one for each of its ranks");
+    app.add_option("--volume", options_.volumes,
+                   "CLAIM:PATH, as results:/results: a PersistentVolumeClaim, and where pods see it; can be repeated")
+        ->allow_extra_args(false);
+    app.add_option("--name", options_.name, "of the Job, its Service and its Secret; default: the program's");
+    app.add_option("--namespace", options_.name_space, "default: kubectl's");
+    app.add_option("--secret", options_.secret,
+                   "a Secret that exists, with the key secret; default: a new one is written");
+    app.add_option("--port", options_.port, "where the first pod's store listens")->capture_default_str();
+    app.add_option("--grace-seconds", options_.grace_seconds,
+                   "how long a pod may take to save and leave when it is asked to stop")
+        ->capture_default_str();
+    app.add_option("--file,-f", file_, "where to write; default: standard output");
+    app.prefix_command();
+    app_ = &app;
+    show_examples(app, {"lockstep kubernetes --image lockstep --nodes 2 --nproc-per-node 4 --cpus 4 --memory 8Gi "
+                        "--volume results:/results --file job.yaml -- lockstep train --task text-classification "
+                        "--model bert-tiny --tokenizer data/reviews-vocab --train-file data/reviews.csv "
+                        "--label-column division --resume-from-checkpoint true --output-dir /results/reviews",
+                        "kubectl apply -f job.yaml",
+                        "lockstep kubernetes --image train:1 --nodes 2:4 --secret my-secret -- ./train"});
+  }
+
+  int run(const CommandStreams& streams) override {
+    options_.command = app_->remaining();
+    if (!options_.command.empty() && options_.command.front() == "--") options_.command.erase(options_.command.begin());
+    const std::string text = kubernetes_job(options_, options_.secret.empty() ? random_secret() : "");
+    if (file_.empty()) {
+      streams.out << text;
+      return 0;
+    }
+    write_file_atomically(file_, text, options_.secret.empty() ? 0600 : 0644);  // a secret is for its owner
+    fmt::print(streams.out, "wrote {}; start the job with: kubectl apply -f {}\n", file_, file_);
+    return 0;
+  }
+
+ private:
+  KubernetesOptions options_;
+  std::string file_;
+  CLI::App* app_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_kubernetes() { return std::make_unique<Kubernetes>(); }
+
+}  // namespace lockstep
