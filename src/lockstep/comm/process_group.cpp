@@ -14,15 +14,18 @@
 #include "lockstep/base/group_place.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/heap.h"
+#include "lockstep/base/trace/trace_window.h"
 #include "lockstep/comm/default_group.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/host_threads.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/trace.h"
+#include "lockstep/comm/trace_names.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/start/kernel_choice.h"
+#include "lockstep/trace/job_trace.h"
 
 namespace lockstep {
 namespace {
@@ -37,7 +40,7 @@ struct Default {
   std::mutex mutex;
   std::shared_ptr<Communicator> group;
   std::shared_ptr<Store> store;
-  std::unique_ptr<Trace> trace;  // that LOCKSTEP_TRACE asks for
+  std::unique_ptr<JobTrace> trace;  // that LOCKSTEP_TRACE asks for
 };
 
 Default& the_default() {
@@ -108,13 +111,13 @@ void join_job(const ProcessGroupOptions& options, Default& current) {
 void begin_wanted_trace(Default& current) {
   const auto file = env_string("LOCKSTEP_TRACE");
   if (!file) return;
-  const TraceOptions options = trace_options(*file, env_string("LOCKSTEP_TRACE_STEPS").value_or(kDefaultTraceSteps));
-  current.trace = std::make_unique<Trace>(options);
+  const TraceWindow window = trace_window(env_string("LOCKSTEP_TRACE_STEPS").value_or(kDefaultTraceSteps));
+  current.trace = std::make_unique<JobTrace>(*file, window, current.group->membership(), names_in_traces());
 }
 
 // The program's own work is done, so a trace that cannot be written is no reason to fail.
 void finish_trace(Default& current) {
-  const std::unique_ptr<Trace> trace = std::exchange(current.trace, nullptr);
+  const std::unique_ptr<JobTrace> trace = std::exchange(current.trace, nullptr);
   if (!trace) return;
   try {
     trace->finish();

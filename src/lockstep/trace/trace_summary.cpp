@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace/trace_summary.h"
+#include "lockstep/trace/trace_summary.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace/trace_parts.h"
+#include "lockstep/trace/trace_parts.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "lockstep/comm/trace/trace_summary.h"
+#include "lockstep/trace/trace_summary.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/trace/chrome_trace.h"
+#include "lockstep/trace/chrome_trace.h"
 
 namespace lockstep {
 namespace {

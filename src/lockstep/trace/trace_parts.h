@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/trace/rank_trace.h"
 #include "lockstep/detail/net/membership.h"
+#include "lockstep/trace/rank_trace.h"
 
 namespace lockstep {
 

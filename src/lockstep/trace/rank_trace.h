@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/trace/trace_recorder.h"
-#include "lockstep/comm/trace/clock_offset.h"
+#include "lockstep/trace/clock_offset.h"
 
 namespace lockstep {
 

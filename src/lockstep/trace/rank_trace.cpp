@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace/rank_trace.h"
+#include "lockstep/trace/rank_trace.h"
 
 #include <cstring>
 #include <nlohmann/json.hpp>

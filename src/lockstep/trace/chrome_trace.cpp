@@ -1,14 +1,11 @@
-#include "lockstep/comm/trace/chrome_trace.h"
+#include "lockstep/trace/chrome_trace.h"
 
-#include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
-
-#include "lockstep/comm/operation.h"
 
 namespace lockstep {
 namespace {
@@ -24,35 +21,7 @@ std::string name_of_track(int track) {
   return fmt::format("thread {}", track);
 }
 
-// As PyTorch names it.
-std::string dtype_text(int dtype) {
-  switch (static_cast<c10::ScalarType>(dtype)) {
-    case c10::ScalarType::Float:
-      return "float32";
-    case c10::ScalarType::Double:
-      return "float64";
-    case c10::ScalarType::Half:
-      return "float16";
-    case c10::ScalarType::BFloat16:
-      return "bfloat16";
-    case c10::ScalarType::Byte:
-      return "uint8";
-    case c10::ScalarType::Char:
-      return "int8";
-    case c10::ScalarType::Short:
-      return "int16";
-    case c10::ScalarType::Int:
-      return "int32";
-    case c10::ScalarType::Long:
-      return "int64";
-    case c10::ScalarType::Bool:
-      return "bool";
-    default:
-      return c10::toString(static_cast<c10::ScalarType>(dtype));
-  }
-}
-
-std::string name_of(const TraceEvent& event) {
+std::string name_of(const TraceEvent& event, const TraceNames& names) {
   switch (event.kind) {
     case TraceKind::Data:
       return "data";
@@ -69,7 +38,7 @@ std::string name_of(const TraceEvent& event) {
     case TraceKind::Wait:
       return fmt::format("wait for bucket {}", event.bucket);
     case TraceKind::Collective:
-      return to_string(static_cast<OperationKind>(event.operation));
+      return names.operation(event.operation);
     case TraceKind::Replica:
       return kReplicaParts.at(event.operation % kReplicaParts.size());
   }
@@ -79,7 +48,7 @@ std::string name_of(const TraceEvent& event) {
 /// Writes the events one by one, because a JSON object of all would need many times their memory.
 class ChromeWriter {
  public:
-  explicit ChromeWriter(const JobTimeline& timeline) : timeline_(timeline) {}
+  ChromeWriter(const JobTimeline& timeline, const TraceNames& names) : timeline_(timeline), names_(names) {}
 
   std::string write(const Json& about) {
     text_ =
@@ -125,13 +94,13 @@ class ChromeWriter {
     Json args{{"step", event.step}};
     if (event.bucket >= 0) args[event.kind == TraceKind::Replica ? "device" : "bucket"] = event.bucket;
     if (event.bytes > 0) args["bytes"] = event.bytes;
-    if (event.dtype >= 0) args["dtype"] = dtype_text(event.dtype);
+    if (event.dtype >= 0) args["dtype"] = names_.dtype(event.dtype);
     const Meeting* meeting = timeline_.meeting_of(event);
     if (meeting != nullptr) args["last_rank"] = meeting->last_rank;
     if (meeting != nullptr && event.kind != TraceKind::Bucket) {
       args["waited_for_last_ms"] = static_cast<double>(timeline_.waited_for_last_ns(rank, event)) / 1e6;
     }
-    span(rank, track_of(event), name_of(event), event.begin_ns, event.end_ns, args);
+    span(rank, track_of(event), name_of(event, names_), event.begin_ns, event.end_ns, args);
     if (event.kind == TraceKind::Bucket) write_parts(rank, event, meeting);
   }
 
@@ -163,6 +132,7 @@ class ChromeWriter {
   void add(const Json& event) { text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n"; }
 
   const JobTimeline& timeline_;
+  const TraceNames& names_;
   std::string text_;
 };
 
@@ -196,7 +166,7 @@ std::string chrome_trace_of(const JobTimeline& timeline, const TraceSummary& sum
                               {"hidden_share", rank.hidden_share ? Json(*rank.hidden_share) : Json()}});
   }
   if (summary.most_awaited >= 0) about["most_awaited_rank"] = summary.most_awaited;
-  return ChromeWriter(timeline).write(about);
+  return ChromeWriter(timeline, notes.names).write(about);
 }
 
 }  // namespace lockstep

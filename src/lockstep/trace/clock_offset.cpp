@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace/clock_offset.h"
+#include "lockstep/trace/clock_offset.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace.h"
+#include "lockstep/trace/job_trace.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,10 +14,9 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
-#include "lockstep/comm/process_group.h"
-#include "lockstep/comm/trace/chrome_trace.h"
-#include "lockstep/comm/trace/trace_parts.h"
-#include "lockstep/comm/trace/trace_watch.h"
+#include "lockstep/trace/chrome_trace.h"
+#include "lockstep/trace/trace_parts.h"
+#include "lockstep/trace/trace_watch.h"
 
 namespace lockstep {
 namespace {
@@ -57,10 +56,10 @@ std::string file_of_rank(const std::string& file, int rank) {
 
 }  // namespace
 
-class Trace::Implementation {
+class JobTrace::Implementation {
  public:
-  explicit Implementation(const TraceOptions& options)
-      : options_(options), window_{options.first_step, options.last_step} {
+  Implementation(std::string file, TraceWindow window, std::optional<Membership> membership, TraceNames names)
+      : file_(std::move(file)), window_(window), membership_(std::move(membership)), names_(names) {
     if (window_.first < 1 || window_.last < window_.first) {
       throw Error(fmt::format("a trace of steps {} to {}", window_.first, window_.last), "trace",
                   "count steps from 1, and name the first and the last one");
@@ -84,7 +83,7 @@ class Trace::Implementation {
     watch_.reset();
     const std::lock_guard<std::mutex> lock(mutex_);
     trace_recorder::stop();
-    if (!has_ended_) log_warning("trace: {} is not written, because the trace was not finished", options_.file);
+    if (!has_ended_) log_warning("trace: {} is not written, because the trace was not finished", file_);
     is_taken() = false;
   }
 
@@ -119,11 +118,9 @@ class Trace::Implementation {
   }
 
   void meet() {
-    const bool is_alone = !is_initialized() || get_world_size() == 1;
-    if (!is_alone) membership_ = default_group()->membership();
     const bool writes = !membership_ || membership_->rank == 0;
-    const std::string problem = writes ? problem_with(options_.file) : "";
-    if (is_alone) {
+    const std::string problem = writes ? problem_with(file_) : "";
+    if (!membership_) {
       if (!problem.empty()) throw Error("the trace cannot be written: " + problem, "trace", "name another file");
       return;
     }
@@ -150,7 +147,7 @@ class Trace::Implementation {
     mine.clock = clock_;
     mine.record = trace_recorder::stop();
     mine.cut_off = cut_off_text(end, mine.record.steps);
-    if (!parts_) return write_file(options_.file, {{mine}, {}});
+    if (!parts_) return write_file(file_, {{mine}, {}});
     TraceParts::Collected all;
     try {
       parts_->send(mine);
@@ -158,18 +155,19 @@ class Trace::Implementation {
       const bool has_failed = end == TraceEnd::Failure || end == TraceEnd::Signal;
       all = parts_->collect(has_failed ? std::chrono::milliseconds(kPatienceAfterFailure) : kPatienceForParts);
     } catch (const Error& error) {
-      const std::string file = file_of_rank(options_.file, mine.rank);
+      const std::string file = file_of_rank(file_, mine.rank);
       log_warning("trace: the ranks' parts cannot be put together, so this rank writes its own to {}: {}", file,
                   error.happened());
       return write_file(file, {{mine}, {"one rank's part: " + error.happened()}});
     }
-    write_file(options_.file, std::move(all));
+    write_file(file_, std::move(all));
   }
 
   void write_file(const std::string& file, TraceParts::Collected all) {
     TraceNotes notes;
     notes.world_size = membership_ ? membership_->world_size : 1;
     notes.window = window_;
+    notes.names = names_;
     notes.missing = std::move(all.missing);
     const JobTimeline timeline(std::move(all.parts));
     const TraceSummary summary = summarise(timeline);
@@ -185,9 +183,10 @@ class Trace::Implementation {
     log_info("{}", lines.back());
   }
 
-  TraceOptions options_;
-  TraceWindow window_;
-  std::optional<Membership> membership_;  // nothing: this process is alone
+  const std::string file_;
+  const TraceWindow window_;
+  const std::optional<Membership> membership_;  // nothing: this process is alone
+  const TraceNames names_;
   std::optional<TraceParts> parts_;
   ClockOffset clock_;
   std::mutex mutex_;  // guards what follows
@@ -197,14 +196,12 @@ class Trace::Implementation {
   std::unique_ptr<TraceWatch> watch_;
 };
 
-Trace::Trace(const TraceOptions& options) : implementation_(std::make_unique<Implementation>(options)) {}
-Trace::~Trace() = default;
+JobTrace::JobTrace(const std::string& file, const TraceWindow& window, const std::optional<Membership>& membership,
+                   const TraceNames& names)
+    : implementation_(std::make_unique<Implementation>(
+          file, window, membership && membership->world_size > 1 ? membership : std::nullopt, names)) {}
+JobTrace::~JobTrace() = default;
 
-std::string Trace::finish() { return implementation_->finish(TraceEnd::Finished); }
-
-TraceOptions trace_options(const std::string& file, const std::string& steps) {
-  const TraceWindow window = trace_window(steps);
-  return {file, window.first, window.last};
-}
+std::string JobTrace::finish() { return implementation_->finish(TraceEnd::Finished); }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace/job_timeline.h"
+#include "lockstep/trace/job_timeline.h"
 
 #include <algorithm>
 #include <limits>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/trace/job_timeline.h"
+#include "lockstep/trace/job_timeline.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/comm/trace/trace_watch.h"
+#include "lockstep/trace/trace_watch.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

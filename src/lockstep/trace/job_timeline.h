@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lockstep/comm/trace/rank_trace.h"
+#include "lockstep/trace/rank_trace.h"
 
 namespace lockstep {
 

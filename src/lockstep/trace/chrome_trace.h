@@ -3,15 +3,22 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/trace/job_timeline.h"
-#include "lockstep/comm/trace/trace_summary.h"
+#include "lockstep/trace/job_timeline.h"
+#include "lockstep/trace/trace_summary.h"
 
 namespace lockstep {
+
+/// The names of what events have as numbers.
+struct TraceNames {
+  std::string (*operation)(int) = nullptr;  ///< of a collective
+  std::string (*dtype)(int) = nullptr;
+};
 
 /// What a trace says about itself.
 struct TraceNotes {
   int world_size = 1;
   TraceWindow window;                ///< that was asked for
+  TraceNames names;                  ///< needed if events have operations or dtypes
   std::vector<std::string> missing;  ///< why it is incomplete: ranks that are missing or were cut off; empty: it is not
 };
 
