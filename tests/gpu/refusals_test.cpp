@@ -33,7 +33,7 @@ struct CudaRefusal {
 class CudaRefusals : public ::testing::TestWithParam<CudaRefusal> {};
 
 const char* const kMemoryOfTheCpu = "the update that ranks share writes memory of the CPU alone";
-const char* const kOrder = "whose kernels promise no fixed order of additions";
+const char* const kOrder = "kernels of CUDA promise no fixed order of additions";
 
 std::shared_ptr<Model> small_model() {
   ModelOptions sizes;

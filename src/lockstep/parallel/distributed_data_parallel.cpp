@@ -13,6 +13,7 @@
 #include "lockstep/parallel/deferred/deferred_parameters.h"
 #include "lockstep/parallel/elastic/state_watch.h"
 #include "lockstep/parallel/end_group.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
@@ -156,7 +157,9 @@ void DistributedDataParallelBase::run_shards(std::uint64_t update,
 }
 
 void DistributedDataParallelBase::follow_backward() {
-  if (slices_) refuse_with_slices(*communicator_, "follow_backward", "which knows no shards");
+  Features features;
+  if (slices_) features.add(Feature::VirtualShards);
+  features.add(Feature::FollowBackward).require_together(communicator_->membership().where() + ", follow_backward");
   reducer_->follow_backward();
 }
 
@@ -165,13 +168,12 @@ void DistributedDataParallelBase::note_access() {
 }
 
 void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<CommunicationHook> hook) {
-  if (slices_)
-    refuse_with_slices(*communicator_, "a communication hook", "which adds gradients in an order of its own");
-  if (fuse_mode() != FuseMode::Off) {
-    throw Error("an optimizer is fused, whose step would pass a communication hook by",
-                communicator_->membership().where() + ", DistributedDataParallel",
-                "register the hook instead of calling fuse, or call unfuse first");
-  }
+  const std::string where = communicator_->membership().where() + ", register_comm_hook";
+  Features features;
+  if (slices_) features.add(Feature::VirtualShards);
+  if (fuse_mode() != FuseMode::Off) features.add(Feature::Fuse);
+  features.add(Feature::Hook).require_together(where);
+  if (const auto refused = features.reason_not_to_fuse()) throw Error(refused->what, where, refused->fix);
   CommunicationHook& registered = *hook;
   require_same_settings(*communicator_, "the communication hook", {"a " + c10::demangle(typeid(registered).name())});
   reducer_->register_hook(std::move(hook));

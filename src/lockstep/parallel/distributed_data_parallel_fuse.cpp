@@ -6,6 +6,7 @@
 #include "lockstep/parallel/deferred/deferred_parameters.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/elastic/state_watch.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/reducer/reducer.h"
@@ -36,17 +37,20 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
                 "call unfuse before the DistributedDataParallel goes, or build a new optimizer");
   }
   fused_.reset();
+  Features features;
+  features.add(Feature::Fuse);
+  if (options.stage == 3) features.add(Feature::Stage3);
+  if (tensors_.is_script) features.add(Feature::TorchScript);
+  if (reducer_->has_hook()) features.add(Feature::Hook);
+  features.require_together(where);
   if (options.stage == 3) {
-    if (tensors_.is_script) {
-      throw Error("stage 3 of a TorchScript module, whose operations may read weights past LibTorch's dispatcher",
-                  where, "choose stage 2, or build the module in C++");
-    }
     options.units = unit_names(options, tensors_);
   } else if (options.hybrid_shard) {
     unit_names(options, tensors_);  // a name that is wrong is an Error here, too
   }
   if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
-  fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
+  const auto not_fused = features.reason_not_to_fuse();
+  fuse_reason_ = not_fused ? not_fused->what : "";
   if (rescue == nullptr && StateWatch::current() != nullptr) {
     fuse_reason_ =
         "the loop survives lost ranks, and ElasticState::optimizers does not have this optimizer, or has others, too";

@@ -9,10 +9,10 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/reducer.h"
-#include "lockstep/parallel/slices/slice_checks.h"
 #include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/wrapping.h"
 #include "lockstep/tensor/tensors_of.h"
@@ -20,18 +20,11 @@
 namespace lockstep {
 
 int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
-  if (slices_) refuse_with_slices(*communicator_, "join", "whose ranks run out of inputs one after the other");
-  if (!reducer_->allows_join()) {
-    throw Error("the communication hook leaves the ranks apart, so that none learns when another has run out of inputs",
-                communicator_->membership().where() + ", join",
-                "give all ranks the same number of inputs, or take a hook that averages in every step");
-  }
-  if (sharded_weights() != nullptr) {
-    throw Error(
-        "join with weights in shards (stage 3): a rank that has run out of inputs would gather no layer, and "
-        "the others would wait for it",
-        communicator_->membership().where() + ", join", "give all ranks the same number of inputs, or choose stage 2");
-  }
+  Features features;
+  if (slices_) features.add(Feature::VirtualShards);
+  if (!reducer_->allows_join()) features.add(Feature::DivergingHook);
+  if (sharded_weights() != nullptr) features.add(Feature::Stage3);
+  features.add(Feature::Join).require_together(communicator_->membership().where() + ", join");
   // Each rank divides its own part of a fused update.
   require_same_settings(*communicator_, "join",
                         {fmt::format("divide_by_initial_world_size {}", options.divide_by_initial_world_size)});

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/parallel/features/features.h"
 
 namespace lockstep::detail {
 namespace {
@@ -32,9 +33,10 @@ void check_units(const FullyShardOptions& options) {
   }
   const bool has_units =
       !options.units.empty() || !options.unit_types.empty() || options.unit_min_params > 0 || options.policy;
-  if (options.sharding_strategy != ShardingStrategy::ShardGradOp || !has_units) return;
-  throw Error("units with ShardGradOp, which gathers no weights", kFullyShard,
-              "leave units out, or choose FullShard or HybridShard");
+  Features features;
+  if (options.sharding_strategy == ShardingStrategy::ShardGradOp) features.add(Feature::Stage2, "ShardGradOp");
+  if (has_units) features.add(Feature::Units);
+  features.require_together(kFullyShard);
 }
 
 void add_submodules(const torch::nn::Module& module, const std::string& prefix, const ShardingPolicy& policy,

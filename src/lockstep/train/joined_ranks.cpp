@@ -12,6 +12,7 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/worlds/enter_job.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/survival/survival.h"
 
@@ -64,10 +65,11 @@ void join_ranks(TrainerContext& context) {
   const std::shared_ptr<Communicator> group = joined_group(context.options);
   if (args.survive_lost_ranks) {
     if (!group) throw UsageError("survive_lost_ranks in a job of one rank", "Trainer", "start it with lockstep run");
-    if (context.options.process_group || env_string("LOCKSTEP_TRACE")) {
-      throw UsageError("survive_lost_ranks with a process_group of the program's own, or with a trace", "Trainer",
-                       "leave one of them out: ranks that are lost change the group");
-    }
+    Features features;
+    features.add(Feature::VirtualShards).add(Feature::Survival, "survive_lost_ranks");
+    if (context.options.process_group) features.add(Feature::OwnGroup);
+    if (env_string("LOCKSTEP_TRACE")) features.add(Feature::Trace, "a trace (LOCKSTEP_TRACE)");
+    if (const auto refused = features.refusal()) throw UsageError(refused->what, "Trainer", refused->fix);
     context.survival = survival_with(std::make_unique<ElasticGroup>(group, engine), args);
   }
   context.is_rank = context.is_rank || group;

@@ -366,7 +366,7 @@ TEST(Survival, NeedsVirtualShardsAndTheLauncher) {
       review_classification(folder / "out", joined_words(kSurvive, {"--max-steps", "1"}));
   const ProgramEnd without_shards = run_program(train);
   EXPECT_EQ(without_shards.code, 2);
-  EXPECT_NE(without_shards.err.find("survive_lost_ranks without virtual_shards"), std::string::npos)
+  EXPECT_NE(without_shards.err.find("survive_lost_ranks needs virtual shards"), std::string::npos)
       << without_shards.err;
   const ProgramEnd alone = run_program(joined_words(train, {"--virtual-shards", "2"}));
   EXPECT_EQ(alone.code, 2);

@@ -281,7 +281,7 @@ TEST(FullyShardErrors, NameWhatIsWrong) {
           options.sharding_strategy = ShardingStrategy::ShardGradOp;
           options.unit_types = {"Linear"};
         }),
-        "units with ShardGradOp");
+        "ShardGradOp cannot be combined with units");
     has(error_with([](FullyShardOptions&) {}, true), "nothing can be shared out");
     StackedNet model;
     SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));

@@ -125,7 +125,7 @@ TEST(HybridShard, IsRefusedWhereEachRankWouldHaveAllWeights) {
     const Group group = make_communicator("thread", membership);
     EXPECT_EQ(error_with(group, [](FuseOptions&) {}), "no error");
     has(error_with(group, [](FuseOptions& how) { how.share_weights = false; }), "share_weights is false");
-    has(error_with(group, [](FuseOptions& how) { how.stage = 3; }), "hybrid_shard with stage 3");
+    has(error_with(group, [](FuseOptions& how) { how.stage = 3; }), "hybrid_shard needs stage 2");
     has(error_with(group, [](FuseOptions& how) { how.unit_types = {"Linea"}; }), "did you mean");
   });
   run_ranks_as_threads(3, [&](const Membership& membership) {

@@ -202,7 +202,7 @@ TEST(ShardRules, WrappingRefusesWhatCannotBeKeptExact) {
   expect_shard_refusal(wrap(options), "broadcast_buffers = false");
   options = with_shards(2);
   options.parameters_and_buffers_to_ignore = {"bias"};
-  expect_shard_refusal(wrap(options), "\"bias\" is ignored");
+  expect_shard_refusal(wrap(options), "\"bias\", which is ignored");
   torch::nn::Embedding table(torch::nn::EmbeddingOptions(3, 2).sparse(true));
   expect_shard_refusal([&] { DistributedDataParallel ddp(table, with_shards(2)); }, "sparse gradients");
   torch::nn::Linear half = make_linear(2, 2);
@@ -222,8 +222,8 @@ TEST(ShardRules, CallsThatKnowNoShardsAreRefused) {
     const torch::NoGradGuard no_grad;
     ddp(torch::ones({1, 2}));  // evaluation
   }
-  expect_shard_refusal([&] { ddp.join([] {}); }, "join with virtual shards");
-  expect_shard_refusal([&] { ddp.follow_backward(); }, "follow_backward with virtual shards");
+  expect_shard_refusal([&] { ddp.join([] {}); }, "virtual shards cannot be combined with join");
+  expect_shard_refusal([&] { ddp.follow_backward(); }, "virtual shards cannot be combined with follow_backward");
   expect_shard_refusal([&] { ddp.register_comm_hook(make_communication_hook("bf16")); }, "a communication hook");
   torch::nn::Linear plain = make_linear(2, 2);
   DistributedDataParallelOptions options;

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/hierarchical/host_layout.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/update_plan.h"
 
 namespace lockstep {
@@ -72,11 +73,10 @@ void check_hybrid_shard(const FuseOptions& options, const std::vector<FusedBucke
                         const GradientBuckets& gradients, Communicator& communicator) {
   if (!options.hybrid_shard) return;
   const std::string where = communicator.membership().where() + ", fuse";
-  if (options.stage != 2) {
-    throw Error(
-        fmt::format("hybrid_shard with stage {}", options.stage), where,
-        "choose stage 2: hosts have replicas of the weights, and share out gradients and the optimizer's state");
-  }
+  Features features;
+  features.add(Feature::HybridShard);
+  if (options.stage == 2) features.add(Feature::Stage2);
+  features.require_together(where);
   const HostLayout layout(communicator.membership());
   const auto has_one_rank = [](const std::vector<int>& ranks) { return ranks.size() == 1; };
   if (std::all_of(layout.hosts.begin(), layout.hosts.end(), has_one_rank)) return;

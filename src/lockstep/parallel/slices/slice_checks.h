@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -12,7 +10,5 @@ namespace lockstep {
 /// and whatever would let bits depend on the number of ranks
 void check_slices(const DistributedDataParallelOptions& options, const ModuleTensors& tensors,
                   const Communicator& communicator);
-/// Refuses a call that slices cannot keep exact. @param why  "what it does"; completes "..., which ..."
-[[noreturn]] void refuse_with_slices(const Communicator& communicator, const std::string& call, const std::string& why);
 
 }  // namespace lockstep

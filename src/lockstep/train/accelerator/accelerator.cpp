@@ -15,6 +15,7 @@
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
 #include "lockstep/train/accelerator/same_loader.h"
@@ -100,11 +101,9 @@ void Accelerator::place(const ModuleTensors& tensors) const {
 }
 
 LoaderShare Accelerator::loader_share() const {
-  if (options_.ddp.virtual_shards != 0) {
-    throw Error("a prepared loader with virtual shards: it deals samples to ranks, whose number may change", kHere,
-                "read the samples of (update, shard) in the body of run_shards, from a loader that is not prepared, or "
-                "leave ddp.virtual_shards out");
-  }
+  Features features;
+  if (options_.ddp.virtual_shards != 0) features.add(Feature::VirtualShards);
+  features.add(Feature::PreparedLoader).require_together(kHere);
   LoaderShare share;
   share.rank = process_index();
   share.world_size = num_processes();
@@ -145,9 +144,10 @@ void Accelerator::begin_micro_batch() {
 
 void Accelerator::check_slices_alone() const {
   if (gradient_accumulation_steps() == 1) return;
-  throw Error(fmt::format("run_shards with gradient_accumulation_steps {}: each shard is a micro-batch",
-                          gradient_accumulation_steps()),
-              kHere, "take more virtual shards, and leave gradient_accumulation_steps at 1");
+  Features features;
+  features.add(Feature::VirtualShards, "run_shards");
+  features.add(Feature::Accumulation, fmt::format("gradient_accumulation_steps {}", gradient_accumulation_steps()));
+  features.require_together(kHere);
 }
 
 void Accelerator::share_out() {

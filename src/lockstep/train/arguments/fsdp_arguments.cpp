@@ -11,6 +11,7 @@
 #include "lockstep/base/text/lower_case.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/train/arguments/fsdp_environment.h"
 #include "lockstep/train/arguments/fsdp_strategy.h"
 
@@ -251,11 +252,14 @@ bool may_shard_weights(const TrainingArguments& arguments, int world_size) {
 void check_sharding(const TrainingArguments& arguments, const std::string& where) {
   const Sharding sharding = sharding_of(arguments, where);
   const int stage = sharding.stage;
-  if (stage > 1 && arguments.virtual_shards > 0) {
-    throw UsageError(fmt::format("fsdp {} with virtual_shards {}", fsdp_name(sharding), arguments.virtual_shards),
-                     where,
-                     "leave one of them out: each rank adds its shards' gradients up in memory that fsdp gives back");
+  Features features;
+  if (stage > 1)
+    features.add(stage == 2 ? Feature::Stage2 : Feature::Stage3, std::string("fsdp ") + fsdp_name(sharding));
+  if (arguments.virtual_shards > 0) {
+    features.add(Feature::VirtualShards, fmt::format("virtual_shards {}", arguments.virtual_shards));
   }
+  // An optimizer that is not fused would share nothing out.
+  if (const auto refused = features.reason_not_to_fuse()) throw UsageError(refused->what, where, refused->fix);
   if (stage > 1 && (arguments.parallel_mode == "single" || arguments.parallel_mode == "dp")) {
     throw UsageError(fmt::format("fsdp {} with parallel_mode {}", fsdp_name(sharding), arguments.parallel_mode), where,
                      "leave one of them out: gradients and weights are shared out among ranks");

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/arguments/training_argument_table.h"
 #include "lockstep/train/training_arguments.h"
@@ -48,17 +49,15 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   if (args.bf16 && args.fp16) {
     throw UsageError("bf16 and fp16 both", where, "leave one of them out: bf16 needs no scaled loss");
   }
-  if (args.virtual_shards > 0 && args.gradient_accumulation_steps > 1) {
-    throw UsageError(fmt::format("virtual_shards {} with gradient_accumulation_steps {}", args.virtual_shards,
-                                 args.gradient_accumulation_steps),
-                     where, "leave the latter out and take more shards: each is a micro-batch of the update");
+  Features features;
+  if (args.virtual_shards > 0)
+    features.add(Feature::VirtualShards, fmt::format("virtual_shards {}", args.virtual_shards));
+  if (args.survive_lost_ranks) features.add(Feature::Survival, "survive_lost_ranks");
+  if (args.gradient_accumulation_steps > 1) {
+    features.add(Feature::Accumulation,
+                 fmt::format("gradient_accumulation_steps {}", args.gradient_accumulation_steps));
   }
-  if (args.survive_lost_ranks && args.virtual_shards == 0) {
-    throw UsageError("survive_lost_ranks without virtual_shards: the update would have other samples on fewer ranks",
-                     where,
-                     "set virtual_shards, to the number of ranks or a multiple of it; or leave survive_lost_ranks out: "
-                     "lockstep run --max-restarts N starts all ranks again");
-  }
+  if (const auto refused = features.refusal()) throw UsageError(refused->what, where, refused->fix);
   check_sharding(args, where);
   if (args.parallel_mode == "single" && args.replicas > 1) {
     throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/single.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/train/ddp/adapted_ddp.h"
 
@@ -56,18 +57,15 @@ std::shared_ptr<Communicator> group_of_one() {
 }
 
 void check_model(TrainableModel& model) {
-  const auto refuse = [](const std::string& what, const std::string& fix) {
-    throw UsageError("virtual_shards with " + what + ": no shard could be computed by itself", "training arguments",
-                     fix);
-  };
-  if (model.meets_ranks_in_loss()) {
-    refuse("a loss over the samples of all ranks", "take a loss whose samples do not depend on each other");
+  Features features;
+  features.add(Feature::VirtualShards, "virtual_shards");
+  if (model.meets_ranks_in_loss()) features.add(Feature::LossOverRanks);
+  if (const auto module = model.module()) {
+    for (const auto& part : module->modules()) {
+      if (part->as<SyncBatchNorm>() != nullptr) features.add(Feature::SyncBatchNorm);
+    }
   }
-  const auto module = model.module();
-  if (!module) return;
-  for (const auto& part : module->modules()) {
-    if (part->as<SyncBatchNorm>() != nullptr) refuse("SyncBatchNorm", "use BatchNorm, which sees one shard at a time");
-  }
+  if (const auto refused = features.refusal()) throw UsageError(refused->what, "training arguments", refused->fix);
 }
 
 }  // namespace
