@@ -21,7 +21,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kTexts = 4;  // of a step, over both ranks
-constexpr int kSteps = 3;
+constexpr int kPairSteps = 3;
 
 struct PairNetImpl : torch::nn::Module {
   explicit PairNetImpl(bool is_sparse)
@@ -41,7 +41,7 @@ TORCH_MODULE(PairNet);
 
 torch::Tensor text_of_step(int step, std::int64_t text) { return (torch::arange(3) * (text + 1) + step).remainder(6); }
 
-torch::Tensor loss_of(const torch::Tensor& scores) { return (scores - 0.5).square().mean(); }
+torch::Tensor pair_loss(const torch::Tensor& scores) { return (scores - 0.5).square().mean(); }
 
 const std::vector<Feature> kOfFuse{Feature::Fuse,        Feature::Stage2,      Feature::Stage3,
                                    Feature::HybridShard, Feature::Gradients16, Feature::OwnWeights};
@@ -147,17 +147,17 @@ PairEnd train_pair(const Asked& asked, const Group& group) {
     if (is_sparse) of_table.zero_grad();
     if (asked.has(Feature::VirtualShards)) {
       ddp.run_shards(static_cast<std::uint64_t>(step),
-                     [&](std::int64_t shard) { loss_of(ddp(text_of_step(step, shard).unsqueeze(0))).backward(); });
+                     [&](std::int64_t shard) { pair_loss(ddp(text_of_step(step, shard).unsqueeze(0))).backward(); });
     } else {
       std::vector<at::Tensor> texts;
       for (std::int64_t i = 0; i < share; ++i) texts.push_back(text_of_step(step, group->rank() * share + i));
-      loss_of(ddp(torch::stack(texts))).backward();
+      pair_loss(ddp(torch::stack(texts))).backward();
     }
     optimizer.step();
     if (is_sparse) of_table.step();
   };
   const auto loop = [&] {
-    for (int step = 0; step < kSteps; ++step) step_of(step);
+    for (int step = 0; step < kPairSteps; ++step) step_of(step);
   };
   if (asked.has(Feature::Join)) {
     ddp.join(loop);
@@ -172,11 +172,11 @@ PairEnd train_pair(const Asked& asked, const Group& group) {
 std::vector<at::Tensor> train_whole() {
   PairNet net(false);
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kPairSteps; ++step) {
     optimizer.zero_grad();
     std::vector<at::Tensor> texts;
     for (std::int64_t text = 0; text < kTexts; ++text) texts.push_back(text_of_step(step, text));
-    loss_of(net(torch::stack(texts))).backward();
+    pair_loss(net(torch::stack(texts))).backward();
     optimizer.step();
   }
   std::vector<at::Tensor> weights;
