@@ -5,6 +5,7 @@
 #include "fuzz/targets/targets.h"
 #include "lockstep/base/error.h"
 #include "lockstep/detail/models/bert_config.h"
+#include "lockstep/detail/models/rotary_config.h"
 #include "lockstep/models/gpt2_config.h"
 
 namespace lockstep::fuzz {
@@ -29,6 +30,10 @@ void read_and_write(std::string_view bytes, const std::string& architecture) {
 void run_model_config(std::string_view bytes) {
   read_and_write<BertConfig>(bytes, "BertForSequenceClassification");
   read_and_write<GPT2Config>(bytes, "GPT2LMHeadModel");
+  read_and_write<LlamaConfig>(bytes, "LlamaForCausalLM");
+  read_and_write<Qwen2Config>(bytes, "Qwen2ForCausalLM");
+  read_and_write<MistralConfig>(bytes, "MistralForCausalLM");
+  read_and_write<SmolLM3Config>(bytes, "SmolLM3ForCausalLM");
 }
 
 }  // namespace lockstep::fuzz

@@ -44,16 +44,18 @@
 
 #include "lockstep/safetensors/safetensors.h"  // files of tensors by name
 
-#include "lockstep/models/bert.h"            // BERT's encoder
-#include "lockstep/models/bert_heads.h"      // BERT with a classifier or masked words
-#include "lockstep/models/convnet.h"         // the ConvNet of PyTorch's MNIST tutorials
-#include "lockstep/models/encoder_models.h"  // these models
-#include "lockstep/models/gpt2.h"            // GPT-2's decoder
-#include "lockstep/models/gpt2_config.h"     // GPT-2's sizes and rates
-#include "lockstep/models/mlp.h"             // fully connected layers
-#include "lockstep/models/model.h"           // a module with its loss and a synthetic batch
-#include "lockstep/models/pretrained.h"      // from_pretrained and save_pretrained
-#include "lockstep/models/registry.h"        // models by name
+#include "lockstep/models/bert.h"             // BERT's encoder
+#include "lockstep/models/bert_heads.h"       // BERT with a classifier or masked words
+#include "lockstep/models/convnet.h"          // the ConvNet of PyTorch's MNIST tutorials
+#include "lockstep/models/encoder_models.h"   // these models
+#include "lockstep/models/gpt2.h"             // GPT-2's decoder
+#include "lockstep/models/gpt2_config.h"      // GPT-2's sizes and rates
+#include "lockstep/models/key_value_cache.h"  // what a decoder keeps of the tokens that it has read
+#include "lockstep/models/mlp.h"              // fully connected layers
+#include "lockstep/models/model.h"            // a module with its loss and a synthetic batch
+#include "lockstep/models/pretrained.h"       // from_pretrained and save_pretrained
+#include "lockstep/models/registry.h"         // models by name
+#include "lockstep/models/rotary_models.h"    // Llama, Qwen2, Qwen3, Mistral, SmolLM3
 
 #include "lockstep/net/launcher_environment.h"  // RANK and its kin under mpirun and srun
 #include "lockstep/net/long_work.h"             // lets other ranks wait for long work

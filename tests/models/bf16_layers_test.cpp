@@ -16,6 +16,7 @@
 #include "lockstep/models/layers/attention_function.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/dropout.h"
+#include "lockstep/models/rotary_models.h"
 
 namespace lockstep {
 namespace {
@@ -244,6 +245,20 @@ TEST(Bf16Models, Gpt2HasTheGradientsOfFp32) {
   config.initializer_range = 0.1;
   torch::manual_seed(8);
   expect_gradients_near_fp32(*std::make_shared<GPT2LMHeadModelImpl>(config));
+}
+
+TEST(Bf16Models, Qwen3HasTheGradientsOfFp32) {
+  Qwen3Config config;
+  config.vocab_size = 30;
+  config.hidden_size = config.intermediate_size = 32;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = 8;
+  config.max_position_embeddings = 16;
+  config.initializer_range = 0.1;
+  torch::manual_seed(8);
+  expect_gradients_near_fp32(*std::make_shared<Qwen3ForCausalLMImpl>(config));
 }
 
 }  // namespace

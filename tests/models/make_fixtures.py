@@ -5,11 +5,12 @@ implementation, to which transformers_test.cpp compares ours.
     /usr/bin/python3 -m venv --system-site-packages venv && venv/bin/pip install transformers==4.30.2 safetensors
     venv/bin/python tests/models/make_fixtures.py          # BERT and GPT-2
     NEWER/bin/python tests/models/make_fixtures.py encoders  # RoBERTa, DistilBERT, ELECTRA, MPNet
+    NEWER/bin/python tests/models/make_fixtures.py decoders  # Llama, Qwen2, Qwen3, Mistral, SmolLM3
     NEWER/bin/python tests/models/make_fixtures.py pickled   # files of torch.save
     NEWER/bin/python tests/models/make_fixtures.py sentences  # poolings and losses of sentence-transformers
 
-The first were made with torch 1.13.1 and transformers 4.30.2, the others with 2.15 and 5.23, and sentence-transformers
-6.2. One folder a model: config.json and model.safetensors as `save_pretrained` writes them, and case-NAME.safetensors
+The first were made with torch 1.13.1 and transformers 4.30.2, the others with 2.15 and 5.23, decoders with 5.24, and
+sentence-transformers 6.2. One folder a model: config.json and model.safetensors as `save_pretrained` writes them, and case-NAME.safetensors
 for each batch: "input.*", "output", "loss", "grad.*".
 """
 import json
@@ -49,7 +50,7 @@ def save_model(name, model):
     """Biases and norms are random too: the initial zeros and ones would hide mistakes."""
     with torch.no_grad():
         for key, parameter in model.named_parameters():
-            if key.endswith("bias") or "ln_" in key or "LayerNorm" in key or "layer_norm" in key:
+            if key.endswith("bias") or "ln_" in key or "LayerNorm" in key or "layer_norm" in key or key.endswith("norm.weight"):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.eval()
     model.save_pretrained(ROOT / name, safe_serialization=True)
@@ -162,6 +163,41 @@ def encoders():
                       unused=() if ties else ("lm_head.bias",))  # it has the decoder's bias beside
 
 
+def decoders():
+    """Models of Llama's shape, with the settings in which they differ: biases, norms of heads, windows, positions."""
+    sizes = dict(vocab_size=VOCAB, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                 intermediate_size=20, max_position_embeddings=32, initializer_range=0.3, bos_token_id=1, eos_token_id=2)
+    llama3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+              "original_max_position_embeddings": 16}
+    yarn = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 2.0, "original_max_position_embeddings": 16,
+            "beta_fast": 4.0}
+    linear = {"rope_type": "linear", "rope_theta": 1000.0, "factor": 3.0}
+    kinds = (("llama-lm", transformers.LlamaConfig(**sizes), transformers.LlamaForCausalLM),
+             ("llama-lm-llama3", transformers.LlamaConfig(**dict(sizes, hidden_size=32), rope_parameters=llama3,
+                                                          attention_bias=True, mlp_bias=True, pad_token_id=0,
+                                                          tie_word_embeddings=True), transformers.LlamaForCausalLM),
+             ("qwen2-lm", transformers.Qwen2Config(**sizes, rope_parameters=linear, use_sliding_window=True,
+                                                   sliding_window=3, max_window_layers=1),
+              transformers.Qwen2ForCausalLM),
+             ("qwen3-lm", transformers.Qwen3Config(**sizes, head_dim=6, tie_word_embeddings=True),
+              transformers.Qwen3ForCausalLM),
+             ("mistral-lm", transformers.MistralConfig(**sizes, sliding_window=4, rope_parameters=yarn, head_dim=8),
+              transformers.MistralForCausalLM),
+             ("smollm3-lm", transformers.SmolLM3Config(**dict(sizes, num_hidden_layers=4), pad_token_id=0),
+              transformers.SmolLM3ForCausalLM))
+    for name, config, kind in kinds:
+        model = save_model(name, kind(config))
+        # What a row of padding gives that sees nothing but padding is nobody's business.
+        short = (7, 6, 5) if getattr(config, "sliding_window", None) else (7, 4, 2)
+        for case, length, lengths in (("no-padding", 9, (9, 9, 9)), ("right-padding", 7, short)):
+            attention = mask(lengths, length)
+            tokens = torch.where(attention == 1, ids(3, length), torch.tensor(0))
+            inputs = dict(input_ids=tokens, labels=torch.where(attention == 1, tokens, torch.tensor(-100)))
+            if case != "no-padding":
+                inputs["attention_mask"] = attention
+            save_case(name, case, model, inputs)
+
+
 def pickled():
     """One state_dict in both formats of torch.save, and as safetensors."""
     folder = ROOT / "pickled"
@@ -231,6 +267,8 @@ def main():
     torch.set_num_threads(1)
     if sys.argv[1:] == ["encoders"]:
         return encoders()
+    if sys.argv[1:] == ["decoders"]:
+        return decoders()
     if sys.argv[1:] == ["pickled"]:
         return pickled()
     if sys.argv[1:] == ["sentences"]:

@@ -103,7 +103,19 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, HuggingFace,
                                            Case{"gpt2-lm", "right-padding", TextTask::CausalLanguageModel},
                                            Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel},
                                            Case{"gpt2-lm", "left-padding-positions", TextTask::CausalLanguageModel},
-                                           Case{"gpt2-classifier", "right-padding", TextTask::SequenceClassification}),
+                                           Case{"gpt2-classifier", "right-padding", TextTask::SequenceClassification},
+                                           Case{"llama-lm", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"llama-lm", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"llama-lm-llama3", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"llama-lm-llama3", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"qwen2-lm", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"qwen2-lm", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"qwen3-lm", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"qwen3-lm", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"mistral-lm", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"mistral-lm", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"smollm3-lm", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"smollm3-lm", "right-padding", TextTask::CausalLanguageModel}),
                          [](const auto& test) {
                            std::string name = std::string(test.param.model) + "_" + test.param.batch;
                            for (char& c : name) c = c == '-' ? '_' : c;
@@ -151,7 +163,9 @@ INSTANTIATE_TEST_SUITE_P(Models, Checkpointed,
                                            Case{"distilbert-mlm", "padded", TextTask::MaskedLanguageModel},
                                            Case{"electra-mlm", "padded", TextTask::MaskedLanguageModel},
                                            Case{"mpnet-mlm", "padded", TextTask::MaskedLanguageModel},
-                                           Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel}),
+                                           Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel},
+                                           Case{"qwen3-lm", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"smollm3-lm", "right-padding", TextTask::CausalLanguageModel}),
                          [](const auto& test) { return std::string(test.param.model, 4); });
 
 }  // namespace

@@ -42,7 +42,7 @@ enum class TextTask { SequenceClassification, MaskedLanguageModel, CausalLanguag
 
 /// Loads the model in `folder`, which holds config.json and weights as Hugging Face's `save_pretrained` writes them,
 /// with the head for `task`. BERT, RoBERTa, DistilBERT, ELECTRA and MPNet do the first two tasks, GPT-2 the first and
-/// the last.
+/// the last, Llama, Qwen2, Qwen3, Mistral and SmolLM3 the last.
 /// @throws Error  if the folder's "model_type" is unknown or has no such head, or if something does not fit
 Loaded<Model> load_pretrained_model(const std::string& folder, TextTask task, const LoadOptions& options = {});
 
@@ -70,6 +70,10 @@ void require_known_model(const std::string& config_path);
 /// load_pretrained_model
 Loaded<Model> load_or_make_model(const std::string& folder_or_name, TextTask task, const LoadOptions& options,
                                  std::optional<std::int64_t> pad_token_id);
+
+/// Whether the model in `folder` predicts the next token, by its config.json; all others of these models predict masked
+/// words.
+bool predicts_next_token(const std::string& folder);
 
 /// Tokens in the longest text that `model` accepts; 0 for a model without text.
 std::int64_t max_positions_of(const Model& model);

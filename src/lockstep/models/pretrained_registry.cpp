@@ -14,6 +14,7 @@
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/pretrained_model_bodies.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/models/rotary/rotary_bodies.h"
 #include "lockstep/models/tied_weights.h"
 
 namespace lockstep {
@@ -41,13 +42,21 @@ bool visited_as_encoder(const Model& model, const Visit& visit) {
          visited_as<EncoderForMaskedLMImpl<Family>>(model, visit);
 }
 
+template <typename Visit>
+bool visited_as_rotary(const Model& model, const Visit& visit) {
+  return visited_as<LlamaForCausalLMImpl>(model, visit) || visited_as<Qwen2ForCausalLMImpl>(model, visit) ||
+         visited_as<Qwen3ForCausalLMImpl>(model, visit) || visited_as<MistralForCausalLMImpl>(model, visit) ||
+         visited_as<SmolLM3ForCausalLMImpl>(model, visit);
+}
+
 // Calls `visit(module)` with the class of `model`; returns false if it is not a text model.
 template <typename Visit>
 bool visit_text_model(const Model& model, const Visit& visit) {
   return visited_as<BertForSequenceClassificationImpl>(model, visit) || visited_as<BertForMaskedLMImpl>(model, visit) ||
          visited_as<GPT2ForSequenceClassificationImpl>(model, visit) || visited_as<GPT2LMHeadModelImpl>(model, visit) ||
          visited_as_encoder<Roberta>(model, visit) || visited_as_encoder<DistilBert>(model, visit) ||
-         visited_as_encoder<Electra>(model, visit) || visited_as_encoder<MPNet>(model, visit);
+         visited_as_encoder<Electra>(model, visit) || visited_as_encoder<MPNet>(model, visit) ||
+         visited_as_rotary(model, visit);
 }
 
 // Calls `visit(head)` with the labels and problem type of a text classifier.
@@ -61,6 +70,7 @@ void visit_sequence_head(const Model& model, const Visit& visit) {
 
 std::int64_t positions_of(const BertConfig& config) { return config.max_position_embeddings; }
 std::int64_t positions_of(const GPT2Config& config) { return config.n_positions; }
+std::int64_t positions_of(const RotarySettings& config) { return config.max_position_embeddings; }
 template <typename Family>
 std::int64_t positions_of(const EncoderConfig<Family>& config) {
   return config.max_positions();
@@ -115,6 +125,12 @@ void add_encoder(const std::string& type, std::vector<PretrainedClass>& classes)
   classes.push_back(pretrained_class<EncoderForMaskedLMImpl<Family>>(type, TextTask::MaskedLanguageModel));
 }
 
+template <typename Family>
+void add_rotary(std::vector<PretrainedClass>& classes) {
+  classes.push_back(
+      pretrained_class<RotaryForCausalLMImpl<Family>>(rotary_layout_of<Family>().name, TextTask::CausalLanguageModel));
+}
+
 const std::vector<PretrainedClass>& pretrained_classes() {
   static const std::vector<PretrainedClass> all = [] {
     std::vector<PretrainedClass> classes{
@@ -126,6 +142,11 @@ const std::vector<PretrainedClass>& pretrained_classes() {
     add_encoder<DistilBert>("distilbert", classes);
     add_encoder<Electra>("electra", classes);
     add_encoder<MPNet>("mpnet", classes);
+    add_rotary<Llama>(classes);
+    add_rotary<Qwen2>(classes);
+    add_rotary<Qwen3>(classes);
+    add_rotary<Mistral>(classes);
+    add_rotary<SmolLM3>(classes);
     return classes;
   }();
   return all;
@@ -134,14 +155,20 @@ const std::vector<PretrainedClass>& pretrained_classes() {
 [[noreturn]] void refuse_type(const ConfigFile& config, const std::string& type) {
   config.refuse("model_type", "is \"" + type + "\", for which there is no such model",
                 "bert, roberta, distilbert, electra and mpnet classify texts and predict masked words; gpt2 classifies "
-                "texts and predicts the next token");
+                "texts and predicts the next token; llama, qwen2, qwen3, mistral and smollm3 predict the next token");
 }
 
 // The type is known, and another task is asked of it.
 [[noreturn]] void refuse_task(const ConfigFile& config, const std::string& type, TextTask task) {
   if (task == TextTask::CausalLanguageModel) {
-    config.refuse("model_type", "is \"" + type + "\", which does not predict the next token",
-                  "it predicts masked words: give --mlm; gpt2 predicts the next token");
+    config.refuse(
+        "model_type", "is \"" + type + "\", which does not predict the next token",
+        "it predicts masked words: give --mlm; gpt2, llama, qwen2, qwen3, mistral and smollm3 predict the next "
+        "token");
+  }
+  if (task == TextTask::SequenceClassification) {
+    config.refuse("model_type", "is \"" + type + "\", which predicts the next token and classifies no texts",
+                  "give --task language-modeling; bert, roberta, distilbert, electra, mpnet and gpt2 classify texts");
   }
   config.refuse("model_type", "is \"" + type + "\", which predicts the next token and no masked words",
                 "leave --mlm out; bert, roberta, distilbert, electra and mpnet predict masked words");
@@ -190,6 +217,14 @@ void require_known_model(const std::string& config_path) {
   const bool is_known =
       std::any_of(all.begin(), all.end(), [&](const PretrainedClass& known) { return known.type == type; });
   if (!is_known) refuse_type(config, type);
+}
+
+bool predicts_next_token(const std::string& folder) {
+  const std::string type = ConfigFile(folder).text({"model_type"}, "");
+  const auto& all = pretrained_classes();
+  return std::any_of(all.begin(), all.end(), [&](const PretrainedClass& known) {
+    return known.type == type && known.task == TextTask::CausalLanguageModel;
+  });
 }
 
 std::string tied_tensors_that_differ(const std::string& folder) {

@@ -1,12 +1,8 @@
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
-
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/layers.h"
-#include "lockstep/models/loss.h"
+#include "lockstep/models/next_token_loss.h"
 #include "lockstep/models/pretrained_model_bodies.h"
-#include "lockstep/models/token_batch.h"
 
 namespace lockstep {
 
@@ -27,10 +23,8 @@ at::Tensor GPT2LMHeadModelImpl::forward(const TokenInputs& inputs) {
 }
 
 Batch GPT2LMHeadModelImpl::random_batch(const RandomBatchOptions& options) const {
-  Batch batch = random_texts(options, config().vocab_size, config().n_positions,
-                             config().pad_token_id.value_or(config().vocab_size - 1), kArchitecture);
-  batch["labels"] = batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), kIgnoreIndex);
-  return batch;
+  return random_texts_to_predict(options, config().vocab_size, config().n_positions,
+                                 config().pad_token_id.value_or(config().vocab_size - 1), kArchitecture);
 }
 
 LossSum GPT2LMHeadModelImpl::loss(const at::Tensor& output, const Batch& batch) const {
@@ -38,11 +32,7 @@ LossSum GPT2LMHeadModelImpl::loss(const at::Tensor& output, const Batch& batch) 
 }
 
 LossSum GPT2LMHeadModelImpl::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
-  // Token i predicts token i + 1. Moving the labels leaves the scores, which are large, where they are.
-  const at::Tensor& labels = field(batch, "labels");
-  const at::Tensor last = at::full({labels.size(0), 1}, kIgnoreIndex, labels.options());
-  const at::Tensor next = at::cat({labels.slice(1, 1), last}, 1);
-  return cross_entropy_sum(output.flatten(0, -2), next.flatten(), kArchitecture, factor);
+  return next_token_loss(output, field(batch, "labels"), kArchitecture, factor);
 }
 
 template class PretrainedModule<GPT2LMHeadModelImpl, GPT2Config, Model>;
