@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-bool is_sparse(const NamedTensor& parameter, const ModuleTensors& tensors) {
+bool has_sparse_gradient(const NamedTensor& parameter, const ModuleTensors& tensors) {
   for (const c10::TensorImpl* sparse : tensors.sparse) {
     if (sparse == parameter.tensor.unsafeGetTensorImpl()) return parameter.tensor.requires_grad();
   }
@@ -28,7 +28,7 @@ Features features_of(const DistributedDataParallelOptions& options, const Module
   // The group may be of the CPU, with another engine beside it for devices.
   for (const NamedTensor& parameter : tensors.parameters) {
     const c10::Device device = parameter.tensor.device();
-    if (is_sparse(parameter, tensors)) {
+    if (has_sparse_gradient(parameter, tensors)) {
       features.add(Feature::SparseGradients, fmt::format("sparse gradients (parameter \"{}\")", parameter.name));
     }
     if (!device.is_cpu() && !features.has(Feature::Devices)) {
