@@ -171,7 +171,8 @@ FAULTS = [
     (SETTINGS, "a trained head whose rows get other labels, and a new head that is judged",
      "HeadLabels.KeepTheNumbersThatTheModelGivesThem HeadLabels.OfSeveralLabelsATextKeepTheirNumbersToo "
      "HeadLabels.AreNotJudgedByAHeadThatIsNew"),
-    (LOG, "secrets of a command line in the log and the report", "HiddenSecrets.AreHiddenInEveryForm"),
+    (LOG, "secrets of a command line in the log and the report", "HiddenSecrets.AreHiddenInEveryForm "
+     "HiddenSecrets.AreHiddenOverSeveralWords HiddenSecrets.AreHiddenInAddresses HiddenSecrets.HaveManyNames"),
     (LOG, "a report of an earlier training in the same folder",
      "ReportData.IsOfTheLastTrainingAndOfTheTimeInWhichItRan"),
     (SIGNALS, "a signal that the launcher gets twice at once, as from timeout",

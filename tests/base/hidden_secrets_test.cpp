@@ -86,6 +86,13 @@ TEST(HiddenSecrets, AreHiddenInEveryForm) {
       {"AKIASECRETEXAMPLE7"},
       {"xoxb-SECRET-12"},
       {"glpat-SECRET_1"},
+      {"/data/hf_SECRET1234"},
+      {"BEARER SECRET"},
+      {"--options", R"({"password":"a\"SECRET"})"},
+      {"--key-file", "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----"},
+      {"--post-to", "https://hooks.slack.com/services/T/B/SECRET"},
+      {"https://discord.com/api/webhooks/1/SECRET"},
+      {"--url=https://api.telegram.org/bot1:SECRET/sendMessage"},
   };
   for (const Words& words : commands) {
     const std::string shown = joined(with_hidden_secrets(words));
@@ -94,10 +101,60 @@ TEST(HiddenSecrets, AreHiddenInEveryForm) {
   }
 }
 
+// Words that belong together although the shell has cut them, and forms of other programs.
+TEST(HiddenSecrets, AreHiddenOverSeveralWords) {
+  const std::vector<Words> commands{
+      {"--tokens", "SECRET1", "SECRET2"},
+      {"--secrets", "SECRET", "SECRET", "--epochs", "3"},
+      {"--token", "", "SECRET"},
+      {"--token", "--SECRET-of-mine", "--epochs", "3"},
+      {"--auth", "Digest", "SECRET"},
+      {"--header", "Authorization:Bearer", "SECRET"},
+      {"--header=Authorization:", "SECRET"},
+      {"-H", "Authorization:", "Token", "SECRET"},
+      {"BEARER", "SECRET"},
+      {"login", "token", "SECRET"},
+      {"login", "password", "SECRET"},
+      {"-u", "user:SECRET", "https://host"},
+      {"-uuser:SECRET"},
+      {"--user=u:SECRET"},
+      {"--proxy-user", "u:SECRET"},
+      {"--login", "me:SECRET"},
+  };
+  for (const Words& words : commands) {
+    const std::string shown = joined(with_hidden_secrets(words));
+    EXPECT_EQ(shown.find("SECRET"), std::string::npos) << joined(words) << " is shown as " << shown;
+  }
+  // Nothing tells this value from a flag but that the one before it takes a value.
+  EXPECT_EQ(joined(with_hidden_secrets({"--token", "--secretvalue", "--epochs", "3"})), "--token | ... | --epochs | 3");
+}
+
+TEST(HiddenSecrets, AreHiddenInAddresses) {
+  for (const char* address :
+       {"u:SECRET@h/db", "//u:SECRET@h", "--store=u:SECRET@h/db", "postgres://u:p@SECRET/x@h/db",
+        "postgres://u:SECRET/SECRET@h/db", "postgres://u:p?SECRET@h", "redis://:SECRET#1@h:6379"}) {
+    const std::string shown = joined(with_hidden_secrets({address}));
+    EXPECT_EQ(shown.find("SECRET"), std::string::npos) << address << " is shown as " << shown;
+    EXPECT_NE(shown.find("@h"), std::string::npos) << address << " is shown as " << shown;
+  }
+}
+
+TEST(HiddenSecrets, HaveManyNames) {
+  for (const char* name :
+       {"--pw", "--psw", "--pin", "--pin-code", "--otp", "--session-id", "--sessionid", "--license",
+        "--max-session-token", "--num-workers-token", "--cls-api-token", "--sentry-dsn", "--wifi-psk",
+        "--slack-webhook", "--connection-string", "--ssh-key-path", "--primary-api-token"}) {
+    EXPECT_EQ(joined(with_hidden_secrets({name, "x1"})), std::string(name) + " | ...");
+    EXPECT_EQ(joined(with_hidden_secrets({std::string(name) + "=x1"})), std::string(name) + "=...");
+  }
+}
+
 TEST(HiddenSecrets, TakeNothingElseWithThem) {
   const std::vector<std::pair<Words, Words>> cases{
       {{"--token", "SECRET", "--epochs", "3"}, {"--token", "...", "--epochs", "3"}},
       {{"--use-auth-token", "--output-dir", "out"}, {"--use-auth-token", "--output-dir", "out"}},
+      {{"--tokens", "A", "B", "--epochs", "3", "x"}, {"--tokens", "...", "...", "--epochs", "3", "x"}},
+      {{"--use-auth-token", "true"}, {"--use-auth-token", "true"}},
       {{"--data", "https://u:p@h/x?a=1&token=SECRET&b=2"}, {"--data", "https://...@h/x?a=1&token=...&b=2"}},
       {{"--options", R"({"token": "SECRET", "top_k": 3})"}, {"--options", R"({"token": "...", "top_k": 3})"}},
       {{"--env=HF_TOKEN=SECRET", "x"}, {"--env=HF_TOKEN=...", "x"}},
@@ -120,6 +177,10 @@ TEST(HiddenSecrets, LeaveOtherWords) {
       {"--output-dir", "out/hf_finetuned", "--model", "hf_models/bert", "sk-learn", "AKIA", "hf_x"},
       {"--lr-scheduler-kwargs", R"({"num_cycles": 2})", "--label-column=division", "OMP_NUM_THREADS=1"},
       {"the token is here", "a: b", "https://host/a@b"},
+      {"--key-metric", "acc", "--sort-keys", "true", "--primary-key", "id", "--pin-memory", "2", "--session", "a"},
+      {"--text-column", "token", "stars", "--label-column=password", "--user", "me", "-u", "--login", "https://host"},
+      {"tcp://10.0.0.1:29500/x@2", "tcp://[::1]:29500/x@2", "host:/path@2", "./a:b@c", "https://host/bottles/1",
+       "out/hf_bert2"},
   };
   for (const Words& words : commands) EXPECT_EQ(joined(with_hidden_secrets(words)), joined(words));
 }

@@ -47,21 +47,44 @@ bool holds_token(const std::string& part) {
   return false;
 }
 
-// Tokens of a text: those that are counted, and those that have a name.
+bool has_one_of(const std::vector<std::string>& parts, const std::set<std::string>& names) {
+  return std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return names.count(part) != 0; });
+}
+
+// Tokens of a text: those that are counted, and those that have a name. No part of the name may say something else.
 bool counts_tokens(const std::vector<std::string>& parts) {
   static const std::set<std::string> of_tokens{"max",     "min",   "num",    "new", "total", "average", "avg",
                                                "special", "input", "output", "per", "seen",  "across"};
   static const std::set<std::string> of_token{"max", "min", "num", "pad", "eos", "bos", "unk", "cls", "sep", "mask"};
-  const auto has_one_of = [&](const std::set<std::string>& names) {
-    return std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return names.count(part) != 0; });
-  };
-  const auto has = [&](const char* name) { return std::find(parts.begin(), parts.end(), name) != parts.end(); };
-  return (has("tokens") && has_one_of(of_tokens)) || (has("token") && has_one_of(of_token));
+  static const std::set<std::string> beside{"token", "tokens",  "id",    "ids",        "include", "no",       "add",
+                                            "skip",  "devices", "train", "additional", "decoder", "generated"};
+  const bool is_of_text = std::all_of(parts.begin(), parts.end(), [](const auto& part) {
+    return of_tokens.count(part) + of_token.count(part) + beside.count(part) != 0;
+  });
+  return is_of_text && (has_one_of(parts, {"tokens"}) ? has_one_of(parts, of_tokens) : has_one_of(parts, of_token));
+}
+
+// Keys of tables and of dictionaries: "--sort-keys", "--key-metric".
+bool names_a_column(const std::vector<std::string>& parts) {
+  return has_one_of(
+      parts, {"sort", "sorted", "primary", "foreign", "group", "join", "metric", "column", "columns", "field", "fields",
+              "index", "frame", "by", "missing", "unexpected", "ignore", "ignored", "binding"});
 }
 
 bool is_key(const std::string& part) {
   static const std::set<std::string> others{"monkey", "turkey", "donkey", "hotkey", "hotkeys"};
   return (ends_with(part, "key") || ends_with(part, "keys")) && others.count(part) == 0;
+}
+
+// "--pin" and "--pin-code", but not "--pin-memory".
+bool ends_with_pin(const std::vector<std::string>& parts) {
+  return parts.back() == "pin" ||
+         (parts.size() > 1 && parts[parts.size() - 2] == "pin" && (parts.back() == "code" || parts.back() == "number"));
+}
+
+// "--session-id", but not "--session".
+bool names_a_session(const std::vector<std::string>& parts) {
+  return has_one_of(parts, {"session", "sess", "sid"}) && has_one_of(parts, {"id", "sid", "data"});
 }
 
 bool is_pass(const std::string& part) {
@@ -72,10 +95,13 @@ bool is_pass(const std::string& part) {
 bool is_of_author(const std::string& part) { return starts_with(part, "author") && !starts_with(part, "authori"); }
 
 bool is_secret_part(const std::string& part) {
-  static const std::set<std::string> whole{"cred", "creds", "cookie", "cookies", "jwt", "sas", "sig", "pat", "pwds"};
+  static const std::set<std::string> whole{"cred",    "creds",   "cookie",  "cookies",  "jwt",      "sas",
+                                           "sig",     "pat",     "pw",      "pws",      "psw",      "pswd",
+                                           "otp",     "totp",    "mfa",     "psk",      "dsn",      "pem",
+                                           "licence", "license", "webhook", "mnemonic", "sessionid"};
   static const char* const held[] = {"secret", "passw",  "passphrase", "passcode", "pwd",
                                      "bearer", "apikey", "credential", "signature"};
-  if (whole.count(part) != 0 || is_key(part) || is_pass(part)) return true;
+  if (whole.count(part) != 0 || is_pass(part)) return true;
   if (part.find("auth") != std::string::npos && !is_of_author(part)) return true;
   return std::any_of(std::begin(held), std::end(held),
                      [&](const char* word) { return part.find(word) != std::string::npos; });
@@ -85,13 +111,16 @@ bool is_secret_part(const std::string& part) {
 
 bool may_name_a_secret(const std::string& name) {
   const std::vector<std::string> parts = parts_of(name);
+  if (parts.empty()) return false;
   if (std::any_of(parts.begin(), parts.end(), is_secret_part)) return true;
+  if (std::any_of(parts.begin(), parts.end(), is_key) && !names_a_column(parts)) return true;
+  if (ends_with_pin(parts) || names_a_session(parts)) return true;
   const bool has_token = std::any_of(parts.begin(), parts.end(), holds_token);
   if (has_token) return !counts_tokens(parts);
   // "PASSWORD" in pieces, as "pass-word" or "PassWord".
   std::string joined;
   for (const std::string& part : parts) joined += part;
-  for (const char* word : {"password", "passphrase", "passwd", "apikey", "credential"}) {
+  for (const char* word : {"password", "passphrase", "passwd", "apikey", "credential", "connectionstring"}) {
     if (joined.find(word) != std::string::npos) return true;
   }
   return false;
