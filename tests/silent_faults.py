@@ -173,6 +173,8 @@ FAULTS = [
      "HeadLabels.AreNotJudgedByAHeadThatIsNew"),
     (LOG, "secrets of a command line in the log and the report", "HiddenSecrets.AreHiddenInEveryForm "
      "HiddenSecrets.AreHiddenOverSeveralWords HiddenSecrets.AreHiddenInAddresses HiddenSecrets.HaveManyNames"),
+    (DATA, "arguments that differ between ranks and were not compared, such as save_total_limit",
+     "TrainingData.EveryArgumentIsComparedOrMayDiffer"),
     (LOG, "a report of an earlier training in the same folder",
      "ReportData.IsOfTheLastTrainingAndOfTheTimeInWhichItRan"),
     (SIGNALS, "a signal that the launcher gets twice at once, as from timeout",

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +17,8 @@
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/data/transform_dataset.h"
+#include "lockstep/train/arguments/training_argument_table.h"
+#include "lockstep/train/checks/compared_arguments.h"
 #include "tests/train/token_training.h"
 
 namespace lockstep {
@@ -201,6 +204,15 @@ const std::vector<DataCase> kOtherData{
     {"saving",
      [](TrainerOptions& options) { options.args.save_steps = 3; },
      {"save_steps is 3 for rank 1, and 500 for rank 0", "do not have the same arguments"}},
+    {"limit",
+     [](TrainerOptions& options) { options.args.save_total_limit = 1; },
+     {"save_total_limit is 1 for rank 1, and not given for rank 0", "do not have the same arguments"}},
+    {"filter",
+     [](TrainerOptions& options) { options.args.logging_nan_inf_filter = true; },
+     {"logging_nan_inf_filter is true for rank 1, and false for rank 0"}},
+    {"resuming",
+     [](TrainerOptions& options) { options.args.resume_from_checkpoint = "true"; },
+     {"resume_from_checkpoint is \"true\" for rank 1, and not given for rank 0"}},
     {"model",
      [](TrainerOptions& options) { give_files(options, "relu", "here", "one\n"); },
      {"the ranks do not have the same model; config.json: hidden_act is \"relu\" for rank 1, and \"gelu\" for rank 0"}},
@@ -218,6 +230,19 @@ TEST_P(OtherData, IsRefusedOnAllRanksWithTheFirstDifference) {
 }
 INSTANTIATE_TEST_SUITE_P(Table, OtherData, ::testing::ValuesIn(kOtherData),
                          [](const auto& test) { return test.param.name; });
+
+// A new argument must be in one of the lists.
+TEST(TrainingData, EveryArgumentIsComparedOrMayDiffer) {
+  std::map<std::string, int> lists;
+  for (const char* name : kSharedArguments) ++lists[name];
+  for (const char* name : kArgumentsOfLoop) ++lists[name];
+  for (const char* name : kArgumentsOfStart) ++lists[name];
+  for (const char* name : kOwnArguments) ++lists[name];
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    EXPECT_EQ(lists[row.name], 1) << row.name << ": put it into one list of compared_arguments.h";
+  }
+  EXPECT_EQ(lists.size(), training_argument_table().size()) << "a list names something else than arguments";
+}
 
 TEST(TrainingData, EqualSamplesInOtherMemoryAreEqualData) {
   const auto halves = [](TrainerOptions& options) {

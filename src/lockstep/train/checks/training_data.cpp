@@ -11,6 +11,7 @@
 #include "lockstep/comm/gather_texts.h"
 #include "lockstep/parallel/agreement/data_agreement.h"
 #include "lockstep/train/arguments/argument_changes.h"
+#include "lockstep/train/arguments/fsdp_environment.h"
 #include "lockstep/train/checks/compared_arguments.h"
 #include "lockstep/train/checks/model_settings.h"
 
@@ -35,6 +36,14 @@ nlohmann::json arguments_of(const TrainerContext& context, const char* const (&n
   nlohmann::json found = nlohmann::json::object();
   for (const char* const name : names) found[name] = all.value(name, nlohmann::json());
   return found;
+}
+
+// With what a launcher's configuration says of FSDP by variables, where the arguments say nothing.
+nlohmann::json loop_arguments(const TrainerContext& context) {
+  nlohmann::json arguments = arguments_of(context, kArgumentsOfLoop);
+  if (!arguments["fsdp"].is_null() || !arguments["fsdp_config"].is_null()) return arguments;
+  if (const auto config = fsdp_config_of_environment()) arguments["fsdp_config"] = *config;
+  return arguments;
 }
 
 nlohmann::json parsed_object(const std::string& text) {
@@ -85,7 +94,8 @@ void TrainingData::finish(const TrainerContext& context) {
   nlohmann::json digests = nlohmann::json::array();
   for (const Part& part : parts_) digests.push_back(json_of(part.digest));
   const nlohmann::json all{{"arguments", arguments},
-                           {"loop_arguments", arguments_of(context, kArgumentsOfLoop)},
+                           {"loop_arguments", loop_arguments(context)},
+                           {"start_arguments", arguments_of(context, kArgumentsOfStart)},
                            {"data_arguments", context.options.data_arguments},
                            {"digests", digests},
                            {kModel, context.options.model ? model_settings(*context.options.model) : nlohmann::json()}};
@@ -115,14 +125,15 @@ std::vector<TrainingData::Difference> TrainingData::differences(const std::strin
     }
   };
   compare_settings("arguments");
-  if (what == Compared::Ranks) compare_settings("loop_arguments");
+  if (what == Compared::Start) compare_settings("start_arguments");
+  if (what != Compared::Past) compare_settings("loop_arguments");
   compare_settings("data_arguments");
   compare_samples(in_group(mine, "digests"), in_group(theirs, "digests"), found);
   if (of_lengths) found.push_back(*std::move(of_lengths));
   // After samples, which may follow from the tokenizer.
   const nlohmann::json my_model = in_group(mine, kModel), their_model = in_group(theirs, kModel);
   for (SettingDifference& each :
-       what == Compared::Ranks ? setting_differences(my_model, their_model) : model_changes(my_model, their_model)) {
+       what == Compared::Past ? model_changes(my_model, their_model) : setting_differences(my_model, their_model)) {
     Difference difference;
     difference.setting = std::move(each);
     difference.is_of_model = true;
@@ -160,7 +171,7 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
   const std::vector<std::string> texts = gather_texts(*group, text_);
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
-    std::vector<Difference> all = differences(texts[rank], texts[0], Compared::Ranks);
+    std::vector<Difference> all = differences(texts[rank], texts[0], Compared::Start);
     if (all.empty()) continue;
     Difference& found = all.front();
     const Part& part = parts_[found.part];

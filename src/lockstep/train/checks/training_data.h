@@ -54,7 +54,8 @@ class TrainingData {
     bool are_samples() const { return setting.name.empty(); }
   };
   void finish(const TrainerContext& context);
-  enum class Compared { Ranks, Past };  // Past: the same training at an earlier time
+  // Start: ranks that begin together; Ranks: a process that joins others; Past: the same training at an earlier time
+  enum class Compared { Start, Ranks, Past };
   std::vector<Difference> differences(const std::string& own, const std::string& other, Compared what) const;
   void compare_samples(const nlohmann::json& mine, const nlohmann::json& theirs, std::vector<Difference>& found) const;
   std::string describe(const Difference& found, const std::string& mine, const std::string& theirs) const;
