@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <iterator>
 
 #include "lockstep/base/random/hash_bytes.h"
@@ -36,6 +35,9 @@ constexpr const char* kReadIfThere[] = {"pad_token_id", "problem_type", "classif
 // What tokenizer_config.json says beside tokenizer.json, which holds all else that was read.
 constexpr const char* kReadOfTokenizer[] = {"unk_token", "pad_token", "cls_token",       "sep_token",   "mask_token",
                                             "bos_token", "eos_token", "truncation_side", "padding_side"};
+// A training that masks tokens reads which ones are never masked. Any other reads nothing of these: what they do else
+// is in tokenizer.json.
+constexpr const char* kReadByMasking[] = {"unk_token", "cls_token", "sep_token", "mask_token", "bos_token"};
 constexpr const char* kUsualSide = "right";
 
 constexpr const char* kFilesOfTokenizer[] = {"tokenizer.json", kTokenizerConfig, "vocab.txt", "vocab.json",
@@ -60,8 +62,18 @@ bool is_usual_side(const std::string& setting, const nlohmann::json& value) {
   return ends_with(setting, "_side") && (value.is_null() || value == kUsualSide);
 }
 
-bool trains_otherwise(const SettingDifference& difference) {
+// Unless config.json says that the model has another head than one for masked tokens.
+bool may_mask(const nlohmann::json& settings) {
+  const nlohmann::json heads = settings.value(std::string(kModelConfig) + kParting + "architectures", nlohmann::json());
+  if (!heads.is_array() || heads.empty()) return true;
+  return std::any_of(heads.begin(), heads.end(), [](const nlohmann::json& head) {
+    return !head.is_string() || head.get_ref<const std::string&>().find("MaskedLM") != std::string::npos;
+  });
+}
+
+bool trains_otherwise(const SettingDifference& difference, bool masks) {
   const auto [file, setting] = setting_place(difference.name);
+  if (file == kTokenizerConfig && !masks && is_one_of(kReadByMasking, setting)) return false;
   if (is_one_of(kFilesOfNoTraining, file) || is_one_of(kOfNoTraining, setting)) return false;
   if (ends_with(file, ".jinja") || ends_with(file, ".md")) return false;
   if (file == kTokenizerConfig) {
@@ -93,7 +105,9 @@ nlohmann::json model_settings(const TrainableModel& model) {
 std::vector<SettingDifference> model_changes(const nlohmann::json& now, const nlohmann::json& before) {
   if (!now.is_object() || !before.is_object()) return {};
   std::vector<SettingDifference> changes = setting_differences(now, before);
-  changes.erase(std::remove_if(changes.begin(), changes.end(), std::not_fn(trains_otherwise)), changes.end());
+  const bool masks = may_mask(now) || may_mask(before);
+  const auto changes_nothing = [&](const SettingDifference& each) { return !trains_otherwise(each, masks); };
+  changes.erase(std::remove_if(changes.begin(), changes.end(), changes_nothing), changes.end());
   return changes;
 }
 
