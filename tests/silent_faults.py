@@ -167,7 +167,7 @@ FAULTS = [
      "TrainingFolder.AFirstRankNoticesThatAnotherTrainingWasInItsFolder "
      "TrainingFolder.NoTrainingBeginsInTheFolderOfAnother EvaluateFolder.WritesIntoNoFolderInWhichATrainingRuns"),
     (LOG, "all_results.json with metrics of two models",
-     "EarlierResults.AreNotMixedWithThoseOfATrainingThatStartsOver"),
+     "EarlierResults.AreNotMixedWithThoseOfATrainingThatStartsOver EarlierResults.StayBesideTheirModel"),
     (SETTINGS, "a trained head whose rows get other labels, and a new head that is judged",
      "HeadLabels.KeepTheNumbersThatTheModelGivesThem HeadLabels.OfSeveralLabelsATextKeepTheirNumbersToo "
      "HeadLabels.AreNotJudgedByAHeadThatIsNew"),

@@ -33,9 +33,16 @@ TEST(EarlierResults, AreNamedToATrainingThatStartsFromTheBeginning) {
 
   args.resume_from_checkpoint.reset();
   Trainer(training.options).train();
-  EXPECT_TRUE(
-      training.has_printed("warning: " + args.output_dir + kAlreadyHas + "checkpoint-3 of an earlier training"));
+  EXPECT_TRUE(training.has_printed("warning: " + args.output_dir + kAlreadyHas +
+                                   "checkpoint-3, checkpoint-2, checkpoint-1 of an earlier"));
   EXPECT_TRUE(training.has_printed("--resume-from-checkpoint true continues"));
+  EXPECT_FALSE(training.has_printed("--save-total-limit"));
+
+  args.save_total_limit = 1;
+  Trainer(training.options).train();
+  EXPECT_TRUE(training.has_printed("checkpoint-3, checkpoint-2, checkpoint-1 of an earlier training"));
+  EXPECT_TRUE(
+      training.has_printed("--save-total-limit 1 counts those of both trainings, and removes the earlier ones first"));
 }
 
 TEST(EarlierResults, CanBeAModelWithoutACheckpoint) {
@@ -64,6 +71,7 @@ TEST(EarlierResults, AreNotMixedWithThoseOfATrainingThatStartsOver) {
     training.options.args.max_steps = steps;
     Trainer trainer(training.options);
     trainer.train();
+    trainer.save_model();
     for (const std::string& split : splits) trainer.save_metrics(split, {{split + "_loss", double(steps)}});
   };
   train_and_save(1, {"train", "eval"});
@@ -76,7 +84,39 @@ TEST(EarlierResults, AreNotMixedWithThoseOfATrainingThatStartsOver) {
   training.options.args.resume_from_checkpoint.reset();
   train_and_save(3, {"train"});
   EXPECT_EQ(combined_results(training), nlohmann::json({{"train_loss", 3}}));
-  EXPECT_TRUE(std::filesystem::exists(training.folder / "eval_results.json"));
+  // They were of models that the folder no longer has.
+  for (const char* name : {"eval", "test"}) {
+    EXPECT_FALSE(std::filesystem::exists(training.folder / name + std::string("_results.json"))) << name;
+  }
+  EXPECT_TRUE(training.has_printed("eval_results.json, test_results.json, of the model that was replaced"));
+}
+
+// Until its model is replaced, and with a training that continues.
+TEST(EarlierResults, StayBesideTheirModel) {
+  TokenTraining training(12);
+  training.options.args.max_steps = 1;
+  training.options.args.save_strategy = "steps";
+  training.options.args.save_steps = 1;
+  const std::string of_evaluation = training.folder / "eval_results.json";
+  const auto train = [&](bool saves) {
+    Trainer trainer(training.options);
+    trainer.train();
+    if (saves) trainer.save_model();
+  };
+  write_file_atomically(of_evaluation, "{}");
+  train(false);
+  EXPECT_TRUE(std::filesystem::exists(of_evaluation));
+  training.options.args.max_steps = 2;
+  training.options.args.resume_from_checkpoint = "true";
+  train(true);
+  EXPECT_TRUE(std::filesystem::exists(of_evaluation));
+  Trainer trainer(training.options);
+  trainer.save_metrics("eval", {{"eval_loss", 1}});
+  trainer.save_model();
+  EXPECT_TRUE(std::filesystem::exists(of_evaluation));
+  training.options.args.resume_from_checkpoint.reset();
+  train(true);
+  EXPECT_FALSE(std::filesystem::exists(of_evaluation));
 }
 
 TEST(EarlierResults, OfTheSameTrainerBeforeItsTrainingStay) {

@@ -92,6 +92,12 @@ struct Trainer::Implementation {
   void section(const std::function<void()>& body, const std::function<void()>& alone) {
     context.survival ? context.survival->section(context, body, alone) : body();
   }
+  // Metrics beside a model that this training has replaced.
+  void remove_replaced(const std::string& place) {
+    if (!has_trained || !context.starts_over || place != context.args().output_dir) return;
+    const std::string line = remove_results_of_replaced_model(place, written_splits);
+    if (!line.empty()) context.print(line);
+  }
   void evaluate(const std::function<void()>& body) {
     section(body, [&] {
       const HiddenGroup alone(context);
@@ -129,6 +135,7 @@ struct Trainer::Implementation {
   TrainerContext context;
   bool has_trained = false;
   bool output_folder_is_taken = false;
+  std::set<std::string> written_splits;                                 // for which this Trainer has saved metrics
   std::set<std::weak_ptr<const Dataset>, std::owner_less<>> evaluated;  // or predicted
 };
 
@@ -229,11 +236,15 @@ void Trainer::save_model(const std::string& folder) {
       ModelFolder files(model(), place);
       write_safetensors(files.weights_path(), weights_of(model()));
       files.commit();
+      implementation_->remove_replaced(place);
     });
   }
   std::unique_ptr<ModelFolder> files;  // on rank 0
   implementation_->on_rank_0(what, [&] { files = std::make_unique<ModelFolder>(model(), place); });
-  ModelWeights(context).save(place + "/model.safetensors", [&] { files->commit(); });
+  ModelWeights(context).save(place + "/model.safetensors", [&] {
+    files->commit();
+    implementation_->remove_replaced(place);
+  });
 }
 
 void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
@@ -242,6 +253,7 @@ void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
 
 void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
   implementation_->context.keeps_results = !implementation_->has_trained;
+  implementation_->written_splits.insert(split);
   implementation_->write_output("saving the metrics", [&] {
     const std::string folder = args().output_dir;
     create_folders(folder);

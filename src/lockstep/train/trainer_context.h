@@ -28,6 +28,7 @@ struct TrainerContext {
   TrainerControl control;
   std::shared_ptr<TrainerCallback> flow;  ///< precedes all others; null if nothing trains
   bool keeps_results = false;             ///< this Trainer has saved metrics before its training
+  bool starts_over = false;               ///< its training began without a checkpoint
   double other_time_s = 0;                ///< seconds of evaluating and saving since the training began
 
   int rank() const { return group ? group->rank() : rank_alone; }

@@ -78,7 +78,8 @@ TrainOutput TrainingSession::run() {
     print_advice(fused ? *fused : make_engine(false));
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
-    const bool keeps_results = std::exchange(context_.keeps_results, false) || !checkpoints_.taken_up().empty();
+    context_.starts_over = checkpoints_.taken_up().empty();
+    const bool keeps_results = std::exchange(context_.keeps_results, false) || !context_.starts_over;
     if (begun_as_first_ && !keeps_results) remove_combined_results(args_.output_dir);
     context_.notify_begin();
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
@@ -138,7 +139,7 @@ void TrainingSession::print_advice(const std::string& fused_update) {
         check_disk_room(args_, parts_.plan, saved_bytes(args_, *model_), free_bytes_of(args_.output_dir));
     if (!room.empty()) warn({room});
     const bool resumes = TrainingCheckpoints::are_asked_for(args_);
-    const std::string earlier = resumes ? "" : earlier_results_line(args_.output_dir);
+    const std::string earlier = resumes ? "" : earlier_results_line(args_.output_dir, args_.save_total_limit);
     if (!earlier.empty()) warn({earlier});
   }
   context_.print(advice.text());
