@@ -231,6 +231,29 @@ TEST_F(TextFile, ReadsParquetWhereTheBuildHasArrow) {
   expect_error("cannot read the Parquet file", [&] { open_text_file(file("b.parquet", "PAR1"), columns({"text"})); });
 }
 
+// Lines are looked for in blocks of 256 bytes: of every length about that, with every end.
+TEST_F(TextFile, ReadsLinesAcrossBlocks) {
+  for (const std::string end : {"\n", "\r", "\r\n"}) {
+    Rows want;
+    std::string content;
+    for (std::size_t length = 250; length < 260; ++length) {
+      want.push_back(std::string(length, static_cast<char>('a' + length % 26)));
+      content += want.back() + end;
+    }
+    EXPECT_EQ(rows(*read_text_lines(file("a.txt", content))), want) << end.size();
+  }
+}
+
+// A file of an old Mac. It takes many seconds if the whole rest is searched for a line feed, for each line.
+TEST_F(TextFile, ReadsManyLinesWithoutALineFeed) {
+  constexpr std::size_t kLines = 300'000;
+  std::string content;
+  for (std::size_t i = 0; i < kLines; ++i) content += "a\r";
+  const auto dataset = read_text_lines(file("mac.txt", content));
+  EXPECT_EQ(dataset->size(), static_cast<std::int64_t>(kLines));
+  EXPECT_EQ(dataset->get(kLines - 1).texts, std::vector<std::string>{"a"});
+}
+
 TEST_F(TextFile, ReadsPlainLines) {
   EXPECT_EQ(rows(*read_text_lines(file("a.txt", "one\r\ntwo\nthree"))), (Rows{"one", "two", "three"}));
   EXPECT_EQ(rows(*read_text_lines(file("a.txt", "\xef\xbb\xbfone\ntwo"))), (Rows{"one", "two"}));

@@ -30,9 +30,18 @@ class LineTexts : public IndexedTexts {
 
  private:
   // The line that begins at `begin`, without its end.
-  std::string_view line_at(std::size_t begin) const {
-    const std::string_view line = view().substr(begin, std::min(view().find('\n', begin), view().size()) - begin);
-    return line.substr(0, line.find('\r'));
+  std::string_view line_at(std::size_t begin) const { return view().substr(begin, end_of_line(begin) - begin); }
+
+  // In blocks: a file with one of the two ends alone must not be searched whole, for each line, for the other.
+  std::size_t end_of_line(std::size_t begin) const {
+    constexpr std::size_t kBlock = 256;
+    for (std::size_t at = begin; at < view().size(); at += kBlock) {
+      std::string_view block = view().substr(at, kBlock);
+      block = block.substr(0, block.find('\n'));
+      const std::size_t length = std::min(block.find('\r'), block.size());
+      if (length < std::min(kBlock, view().size() - at)) return at + length;
+    }
+    return view().size();
   }
 
   // The end of a line, at `place`; empty at the end of the file.
