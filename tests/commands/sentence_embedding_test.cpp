@@ -116,6 +116,23 @@ TEST(SentenceEmbedding, IsTrainedAlikeOnAnyNumberOfRanks) {
   EXPECT_EQ(Json::parse(read_file(folder / "out-1/sentence_bert_config.json")).at("max_seq_length"), 32);
 }
 
+// Its folder has no pooler, and neither has the network that is made from the folder.
+TEST(SentenceEmbedding, BegunWithRandomWeightsIsResumedWithItsOwnFolder) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "pairs.csv", entailed_pairs("pairs.csv", 60));
+  const auto train = [&](const std::string& model, const std::string& steps, const CommandWords& more) {
+    CommandWords words{
+        "train",       "--task", "sentence-embedding", "--model", model,          "--train-file", folder / "pairs.csv",
+        "--max-steps", steps,    "--save-steps",       "1",       "--output-dir", folder / "out"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramEnd end = run_command(words);
+    EXPECT_EQ(end.code, 0) << end.out << end.err;
+  };
+  train("bert-tiny", "1", {"--tokenizer", kShipped + "reviews-vocab"});
+  train(folder / "out", "2", {"--resume-from-checkpoint", "true"});
+  EXPECT_EQ(read_file(folder / "out/model.safetensors").find("pooler"), std::string::npos);
+}
+
 // As a training that nobody stopped. The folder of a checkpoint is a model's, too. Seconds, because it trains three
 // times.
 TEST(SentenceEmbedding, IsResumedFromACheckpoint) {

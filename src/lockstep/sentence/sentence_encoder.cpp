@@ -62,13 +62,29 @@ class EncoderOf : public SentenceEncoderImpl::Encoder {
 
 bool is_of_pooler(const std::string& name) { return name.rfind(kPoolerPrefix, 0) == 0; }
 
+// The network without a pooler, with the weights of this one.
+template <typename Network>
+std::shared_ptr<Network> without_pooler(const Network& network) {
+  auto bare = std::make_shared<Network>(network.config(), /*has_pooler=*/false, InitialWeights::Unset);
+  const auto parameters = network.named_parameters();
+  for (auto& parameter : bare->named_parameters()) parameter.value().set_data(parameters[parameter.key()]);
+  const auto buffers = network.named_buffers();
+  for (auto& buffer : bare->named_buffers()) buffer.value().set_data(buffers[buffer.key()]);
+  bare->train(network.is_training());
+  return bare;
+}
+
 template <typename Network>
 Loaded<SentenceEncoderImpl> load_as(const std::string& folder, const LoadOptions& options) {
   const SentenceLayout layout = read_sentence_layout(folder);
   Loaded<Network> loaded = Network::from_pretrained(folder, options);
   // Nothing reads the pooler: its absence is no fault of the model.
   std::vector<std::string>& missing = loaded.report.missing;
-  missing.erase(std::remove_if(missing.begin(), missing.end(), is_of_pooler), missing.end());
+  const auto of_pooler = std::remove_if(missing.begin(), missing.end(), is_of_pooler);
+  const bool lacks_pooler = of_pooler != missing.end();
+  missing.erase(of_pooler, missing.end());
+  // A network with a pooler could not resume from the checkpoints of one without.
+  if (lacks_pooler) loaded.model = without_pooler(*loaded.model);
   auto encoder = std::make_shared<EncoderOf<Network>>(std::move(loaded.model));
   return {std::make_shared<SentenceEncoderImpl>(std::move(encoder), layout), std::move(loaded.report)};
 }
