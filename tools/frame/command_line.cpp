@@ -81,14 +81,16 @@ void print_failure(const std::string& name, const std::string& text, const Comma
   }
 }
 
-// All ranks of a job refuse the same words and files, and its launcher shows what a rank has recorded: the first one is
-// enough.
-// What another program records does not count there. A launcher gives each rank a session of its own.
+// All ranks of a job refuse the same words and files. `lockstep run` shows what a rank has recorded, so ranks print
+// nothing; torchrun shows it as a part of its own text, so the first rank prints it, too. A launcher gives each rank a
+// session of its own: what another program records does not count there.
 void refuse(const std::string& name, const std::string& text, const CommandStreams& streams) {
   const bool is_recorded = record_usage_error(text);
   const bool is_rank = ::getsid(0) == ::getpid();
   const bool is_further_one = env_string("RANK").value_or("0") != "0";
-  if (!is_recorded || !is_rank || !is_further_one) print_failure(name, text, streams);
+  const bool is_of_our_launcher = env_string("LOCKSTEP_GENERATION").has_value();
+  const bool is_shown = is_recorded && is_rank && (is_further_one || is_of_our_launcher);
+  if (!is_shown) print_failure(name, text, streams);
 }
 
 // A full disk is only noticed when the last bytes are written. Benchmarks and LibTorch write to stdout.

@@ -246,7 +246,7 @@ TEST(Restarts, AreNotSpentOnARankThatRefusesItsArguments) {
     EXPECT_EQ(end.code, 1);
     EXPECT_TRUE(has(end.err, "would refuse it again")) << end.err;
     EXPECT_FALSE(has(end.err, "restart 1 of 3")) << end.err;
-    EXPECT_FALSE(has(end.err, "[rank 1]")) << "the launcher has shown the message\n" << end.err;
+    EXPECT_FALSE(has(end.err, "[rank ")) << "the launcher has shown the message\n" << end.err;
   }
 }
 
