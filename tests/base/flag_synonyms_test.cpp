@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+#include <utility>
+
 namespace lockstep {
 namespace {
 
@@ -30,6 +33,39 @@ TEST(FlagSynonyms, OtherProgramsFlagsAreNotTheNearestName) {
   EXPECT_EQ(suggest_flag("--batch-size", {"--block-size", "--per-device-eval-batch-size"}),
             "; did you mean '--per-device-eval-batch-size'?");
   EXPECT_EQ(suggest_flag("--bananas", training), "");
+}
+
+TEST(FlagSynonyms, FlagsWithoutACounterpartAreAnswered) {
+  const FlagNames launch{"--num-processes", "--mixed-precision"}, run{"--nproc-per-node"},
+      training{"--train-file", "--log-level-of-mine"};
+  for (const auto& [typed, names, want] :
+       {std::tuple("--multi-gpu", launch, ": leave it out: each process takes a device of its own"),
+        {"--use-deepspeed", launch, ": there is no DeepSpeed here"},
+        {"--zero-stage", training, ": there is no DeepSpeed here"},
+        {"--fsdp-sharding-strategy", launch, ": its options stand in the configuration file"},
+        {"--dynamo-backend", launch, ": leave it out: it compiles Python"},
+        {"--fp16", launch, ": write --mixed-precision fp16"},
+        {"--use-env", run, ": leave it out: ranks always have their numbers"},
+        {"--hostfile", run, ": each host starts its own launcher"},
+        {"--gpu", training, ": each rank takes the GPU of its local rank"},
+        {"--lora-r", training, ": all weights are trained"}}) {
+    EXPECT_EQ(suggest_flag(typed, names).substr(0, std::string(want).size()), want) << typed;
+  }
+  // Another command's flag, and another flag.
+  EXPECT_EQ(suggest_flag("--multi-gpu", run), "");
+  EXPECT_EQ(suggest_flag("--use-environment", run), "");
+}
+
+TEST(FlagSynonyms, OtherProgramsAreSubcommands) {
+  const FlagNames names{"run", "launch", "train", "evaluate", "predict"};
+  for (const auto& [typed, want] : {std::pair("torchrun", "run"),
+                                    {"accelerate", "launch"},
+                                    {"finetune", "train"},
+                                    {"eval", "evaluate"},
+                                    {"generate", "predict"},
+                                    {"trian", ""}}) {
+    EXPECT_EQ(subcommand_synonym(typed, names), want) << typed;
+  }
 }
 
 TEST(FlagSynonyms, NumbersOfRanksAreNamedAsByMpi) {

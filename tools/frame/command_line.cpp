@@ -23,6 +23,7 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/processor/address_space.h"
 #include "lockstep/base/signals.h"
+#include "lockstep/base/text/flag_synonyms.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/ranks/spare_message.h"
@@ -209,8 +210,10 @@ int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>&
                    const CommandStreams& streams) {
   std::vector<std::string> names{"--help", "--version"};
   for (const SubcommandEntry& entry : entries) names.push_back(entry.name);
+  const std::string synonym = subcommand_synonym(typed, names);
+  const std::string hint = synonym.empty() ? did_you_mean(typed, names) : "; did you mean '" + synonym + "'?";
   print_error(fmt::format("lockstep: error: unknown {} '{}'{}\n  fix: 'lockstep --help' lists the subcommands\n",
-                          typed[0] == '-' ? "flag" : "subcommand", typed, did_you_mean(typed, names)),
+                          typed[0] == '-' ? "flag" : "subcommand", typed, hint),
               streams);
   return kNotUnderstood;
 }

@@ -1,6 +1,7 @@
 #include "tools/frame/command_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -60,6 +61,18 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
     if (option != nullptr && option->get_expected_min() > 0 && argument.find('=') == std::string::npos) ++i;
   }
   return "";
+}
+
+// What the innermost subcommand that was named requires and has not got. CLI11 names the first of them alone.
+std::vector<std::string> missing_options(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  std::vector<std::string> missing;
+  for (const CLI::Option* option : app->get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    missing.push_back(option->get_lnames().empty() ? option->get_name(true) : "--" + option->get_lnames().front());
+  }
+  return missing;
 }
 
 // Versions of CLI11 say some things differently, and some of them in a form for programmers.
@@ -140,6 +153,8 @@ std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
     const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
     const std::string unknown = is_missing ? unknown_word(app, arguments) : "";
     if (!unknown.empty()) return unknown;
+    const std::vector<std::string> missing = is_missing ? missing_options(app) : std::vector<std::string>{};
+    if (missing.size() > 1) return fmt::format("{} are required", fmt::join(missing, ", "));
     return in_our_words(error.what());
   }
   const CLI::App* innermost = &app;

@@ -71,6 +71,9 @@ const std::vector<Meaning>& meanings() {
       {{"--nodes", "--num-nodes", "--num-machines", "--hosts", "-N"}, {"--nnodes", "--num-machines", "--nodes"}},
       {{"--machine-rank", "--rank", "--node-id"}, {"--node-rank", "--machine-rank"}},
       {{"--master-address", "--master", "--main-process-ip", "--head-node-ip"}, {"--master-addr", "--main-process-ip"}},
+      {{"--numa-binding", "--bind-to", "--cpu-bind", "--numa", "--affinity"}, {"--cpu-affinity"}},
+      {{"--restarts", "--max-retries", "--retries"}, {"--max-restarts"}},
+      {{"--config-yaml", "--yaml", "--args-file"}, {"--config", "--config-file"}},
       {{"--port", "--main-process-port"}, {"--master-port", "--main-process-port"}},
   };
   return all;
@@ -80,10 +83,8 @@ bool holds(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-}  // namespace
-
-std::string flag_synonym(const std::string& typed, const std::vector<std::string>& names) {
-  for (const Meaning& meaning : meanings()) {
+std::string meant_by(const std::vector<Meaning>& all, const std::string& typed, const std::vector<std::string>& names) {
+  for (const Meaning& meaning : all) {
     if (!holds(meaning.typed, typed)) continue;
     for (const std::string& meant : meaning.meant) {
       if (holds(names, meant)) return meant;
@@ -92,9 +93,38 @@ std::string flag_synonym(const std::string& typed, const std::vector<std::string
   return "";
 }
 
+}  // namespace
+
+std::string flag_synonym(const std::string& typed, const std::vector<std::string>& names) {
+  return meant_by(meanings(), typed, names);
+}
+
+std::string subcommand_synonym(const std::string& typed, const std::vector<std::string>& names) {
+  static const std::vector<Meaning> all{
+      {{"torchrun", "mpirun", "horovodrun", "srun", "start", "torch.distributed.run"}, {"run"}},
+      {{"accelerate"}, {"launch"}},
+      {{"sbatch"}, {"slurm"}},
+      {{"finetune", "fine-tune", "fit", "pretrain", "training"}, {"train"}},
+      {{"eval", "validate", "validation", "score"}, {"evaluate"}},
+      {{"generate", "infer", "inference", "classify", "embed"}, {"predict"}},
+      {{"encode"}, {"tokenize"}},
+      {{"download", "get", "pull"}, {"model"}},
+      {{"memory", "estimate"}, {"estimate-memory"}},
+      {{"benchmark", "perf", "profile"}, {"bench"}},
+      {{"info", "collect-env"}, {"env"}},
+      {{"check", "diagnose"}, {"doctor"}},
+      {{"show", "cat", "head", "ls"}, {"inspect"}},
+      {{"merge", "consolidate"}, {"merge-weights"}},
+      {{"completion", "complete", "autocomplete", "man"}, {"completions"}},
+  };
+  return meant_by(all, typed, names);
+}
+
 std::string suggest_flag(const std::string& typed, const std::vector<std::string>& names) {
   const std::string synonym = flag_synonym(typed, names);
-  return synonym.empty() ? did_you_mean(typed, names) : "; did you mean '" + synonym + "'?";
+  if (!synonym.empty()) return "; did you mean '" + synonym + "'?";
+  const std::string answer = flag_answer(typed, names);
+  return answer.empty() ? did_you_mean(typed, names) : ": " + answer;
 }
 
 }  // namespace lockstep
