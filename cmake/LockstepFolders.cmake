@@ -5,6 +5,7 @@
 #   lib/lockstep/        engines that are loaded when a program uses them
 #   include/lockstep/    public headers
 #   share/lockstep/      what the benchmarks read
+#   share/               completions and the manual page, where shells and man look
 # Programs find each other by paths relative to their own, so an installation can be moved.
 include(GNUInstallDirs)
 set(LOCKSTEP_LIBEXEC_FOLDER ${CMAKE_INSTALL_LIBEXECDIR}/lockstep)

@@ -89,4 +89,40 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_SOURCE_DIR}/bench/
         DESTINATION ${LOCKSTEP_SHARE_FOLDER}/bench COMPONENT benchmarks
         FILES_MATCHING PATTERN "*.py" PATTERN "wrappers/*.cpp" PATTERN "__pycache__" EXCLUDE)
 
+# ---- completions and manual page
+# What shells complete behind `lockstep`, and its manual page. The command writes them from the flags of its programs, so
+# they are made when those are built, and not where this machine cannot run them.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(lockstep_completions ${PROJECT_BINARY_DIR}/completions)
+  set(lockstep_scripts ${lockstep_completions}/lockstep ${lockstep_completions}/_lockstep ${lockstep_completions}/lockstep.fish
+      ${lockstep_completions}/lockstep.1)
+  find_program(LOCKSTEP_GZIP gzip)  # Debian wants manual pages compressed
+  set(lockstep_manual ${lockstep_completions}/lockstep.1)
+  if(LOCKSTEP_GZIP)
+    set(compress COMMAND ${LOCKSTEP_GZIP} -9 -n -k -f ${lockstep_manual})
+    string(APPEND lockstep_manual .gz)
+  endif()
+  add_custom_command(
+    OUTPUT ${lockstep_scripts}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${lockstep_completions}
+    COMMAND lockstep completions --output-dir ${lockstep_completions}
+    ${compress}
+    DEPENDS lockstep lockstep-torch lockstep-bench lockstep-chaos
+    COMMENT "Writing completions and the manual page" VERBATIM)
+  add_custom_target(lockstep_completions ALL DEPENDS ${lockstep_scripts})
+
+  # Where shells look of themselves. OPTIONAL: whoever builds some of the programs alone has none.
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(lockstep_zsh_folder ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+  else()
+    set(lockstep_zsh_folder ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  endif()
+  install(FILES ${lockstep_completions}/lockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          COMPONENT command OPTIONAL)
+  install(FILES ${lockstep_completions}/_lockstep DESTINATION ${lockstep_zsh_folder} COMPONENT command OPTIONAL)
+  install(FILES ${lockstep_completions}/lockstep.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+          COMPONENT command OPTIONAL)
+  install(FILES ${lockstep_manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command OPTIONAL)
+endif()
+
 include(LockstepPackages)

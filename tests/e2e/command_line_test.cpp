@@ -43,13 +43,14 @@ TEST_P(ProgramLockstep, KeepsOutputErrorsAndExitCodeApart) {
 INSTANTIATE_TEST_SUITE_P(
     Table, ProgramLockstep,
     ::testing::Values(
-        CommandOfProgram{"an_overview", "--help", 0, "Subcommands:", nullptr},
-        CommandOfProgram{"nothing", "", 2, "Subcommands:", nullptr},
+        CommandOfProgram{"an_overview", "--help", 0, "Start a job:\n  run ", nullptr},
+        CommandOfProgram{"nothing", "", 2, "Usage: lockstep SUBCOMMAND", nullptr},
         CommandOfProgram{"a_version", "--version", 0, "lockstep 0.", nullptr},
         CommandOfProgram{"an_unknown_subcommand", "verfy", 2, nullptr, "did you mean 'verify'?"},
         CommandOfProgram{"help_of_a_companion", "help sampler", 0, "--dataset-size", nullptr},
         CommandOfProgram{"tokenize", "tokenize --json --tokenizer " + kShippedTokenizer, 0, "[\"[CLS]\",\"the\"",
                          nullptr, "the\\n"},
+        CommandOfProgram{"completions", "completions bash", 0, "--gradient-accumulation-steps", nullptr},
         CommandOfProgram{"slurm", "slurm -- ./train", 0, "#SBATCH", nullptr},
         CommandOfProgram{"kubernetes", "kubernetes --image train:1 -- ./train", 0, "kind: Job", nullptr},
         CommandOfProgram{"tokenizer", "tokenizer train", 2, nullptr, "lockstep tokenizer train: error: "},

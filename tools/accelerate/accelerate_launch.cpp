@@ -220,7 +220,6 @@ void add_accelerate_launch_flags(CLI::App& app, AccelerateLaunchFlags& flags) {
   app.add_flag("-m,--module", flags.module, "the program is a Python module: python3 -u -m");
   app.add_flag("--no-python", flags.no_python, "execute the program as it is, even if its name ends in .py");
   app.prefix_command();
-  app.description(app.get_description() + "\n\n  lockstep launch [FLAGS] PROGRAM [ARGUMENTS of the program]...\n");
   app.callback([&app, &flags] {
     flags.command = app.remaining();
     if (!flags.command.empty() && flags.command.front() == "--") flags.command.erase(flags.command.begin());

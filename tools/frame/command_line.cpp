@@ -31,8 +31,10 @@
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
 #include "lockstep/version.h"
+#include "tools/frame/command_facts.h"
 #include "tools/frame/command_words.h"
 #include "tools/frame/companion.h"
+#include "tools/frame/overview.h"
 
 namespace lockstep {
 namespace {
@@ -40,17 +42,6 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kNotUnderstood = 2;
 constexpr const char* kEnvironment = "env";  // shows the values that the others refuse
-
-void print_overview(const std::vector<SubcommandEntry>& entries, std::ostream& out) {
-  fmt::print(out,
-             "Data-parallel training for C++ on LibTorch.\n\nUsage: lockstep SUBCOMMAND [flags]\n\nSubcommands:\n");
-  std::size_t width = 0;
-  for (const SubcommandEntry& entry : entries) width = std::max(width, entry.name.size());
-  for (const SubcommandEntry& entry : entries) fmt::print(out, "  {:{}}  {}\n", entry.name, width, entry.summary);
-  fmt::print(out, "\nExamples:\n");
-  for (const SubcommandEntry& entry : entries) fmt::print(out, "  {}\n", entry.example);
-  fmt::print(out, "\n'lockstep SUBCOMMAND --help' lists the flags of one; 'lockstep --version' prints the version.\n");
-}
 
 // Standard error may be full or closed: then the text is lost, and only the exit code reports the failure.
 void print_error(std::string_view text, const CommandStreams& streams) noexcept {
@@ -145,12 +136,21 @@ std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const
   }
 }
 
+// A program after the flags is not an option, so CLI11 would not name it.
+class FormatterWithProgram : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "Usage: " + name + " [FLAGS] [--] PROGRAM [ARGUMENTS of the program]...\n";
+  }
+};
+
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
                    const CommandStreams& streams, DescribeError describe) {
   try {
     const std::unique_ptr<Subcommand> subcommand = entry.make();
     CLI::App app(entry.summary, "lockstep " + entry.name);
     subcommand->add(app);
+    if (app.get_prefix_command()) app.formatter(std::make_shared<FormatterWithProgram>());
     if (const auto code = read_words(app, entry, arguments, streams)) return *code;
     if (entry.name != kEnvironment) require_readable_environment();
     const int code = run_as_rank(*subcommand, streams);
@@ -248,8 +248,10 @@ int run_words(const std::vector<SubcommandEntry>& entries, const std::vector<std
     return run_subcommand(*entry, {words.begin() + 1, words.end()}, streams, describe);
   }
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    print_overview(entries, streams.out);
-  } else if (words[0] == "--version") {
+    fmt::print(streams.out, "{}", overview_text(entries));
+  } else if (words[0] == kDescribeCommands) {
+    fmt::print(streams.out, "{}", text_of_facts(facts_of(entries)));
+  } else if (words[0] == "--version" || words[0] == "-V" || words[0] == "version") {
     fmt::print(streams.out, "lockstep {}\n", LOCKSTEP_VERSION);
   } else {
     return report_unknown(words[0], entries, streams);

@@ -3,18 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <memory>
 
 namespace lockstep {
 namespace {
-
-// The program after the flags is not an option, so CLI11 would not name it.
-class LaunchFormatter : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App*, std::string name) const override {
-    return "Usage: " + name + " [FLAGS] PROGRAM [ARGUMENTS of the program]...\n";
-  }
-};
 
 std::string pet_variable(const std::string& flag) {
   std::string name = "PET_";
@@ -96,7 +87,6 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags) {
   add_output(app, flags);
   add_program(app, flags);
   app.prefix_command();
-  app.formatter(std::make_shared<LaunchFormatter>());
   app.callback([&app, &flags] {
     flags.command = app.remaining();
     if (!flags.command.empty() && flags.command.front() == "--") flags.command.erase(flags.command.begin());
