@@ -48,6 +48,8 @@ TEST(FlagSynonyms, FlagsWithoutACounterpartAreAnswered) {
         {"--use-env", run, ": leave it out: ranks always have their numbers"},
         {"--hostfile", run, ": each host starts its own launcher"},
         {"--gpu", training, ": each rank takes the GPU of its local rank"},
+        {"--use-ipex", {"--train-file", "--use-cpu"}, ": transformers 5 has it no longer"},
+        {"--fsdp-min-num-params", training, ": write it into --fsdp-config"},
         {"--lora-r", training, ": all weights are trained"}}) {
     EXPECT_EQ(suggest_flag(typed, names).substr(0, std::string(want).size()), want) << typed;
   }

@@ -44,6 +44,10 @@ def check_command(prefix):
     version = VERSION.search(run(f"{command} --version", prefix)).group()
     expect(version in run(f"{command} env --json", prefix), "lockstep-torch has another version")
     run(f"{command} run --nproc-per-node 1 --max-restarts 1 --warm-spares true", prefix)
+    for name in ("lockstep", "_lockstep", "lockstep.fish"):
+        found = next((path for path in pathlib.Path(prefix, "share").rglob(name) if path.is_file()), None)
+        expect(found and "adam-epsilon" in found.read_text(), f"there are no completions {name}")
+    expect(list(pathlib.Path(prefix, "share/man/man1").glob("lockstep.1*")), "there is no manual page")
     return version
 
 
