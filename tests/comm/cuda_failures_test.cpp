@@ -194,6 +194,21 @@ TEST_P(CudaFailures, NameTheRankThatDisagrees) {
   }
 }
 
+// NCCL waits for ever for the rest of what the other rank does not send.
+TEST_P(CudaFailures, NameTheRankWithOtherSizes) {
+  if (GetParam() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const auto ends = cuda_ranks(GetParam(), [](Communicator& group) {
+    const at::Tensor tensor = on(group, ones(group.rank() == 0 ? 1 << 20 : 1000));
+    group.all_reduce(tensor);
+  });
+  for (const RankOutcome& end : ends) {
+    EXPECT_TRUE(end.failed && !end.timed_out);
+    EXPECT_NE(end.text.find("disagree"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find("of 1048576 float"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find("of 1000 float"), std::string::npos) << end.text;
+  }
+}
+
 TEST_P(CudaFailures, NameTheRankThatIsKilled) {
   if (GetParam() == 1) GTEST_SKIP() << "nobody is left to see it";
   const int lost = GetParam() - 1;

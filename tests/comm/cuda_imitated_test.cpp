@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "tests/comm/cuda_ranks.h"
+#include "tests/fake_gpu/counts/device_counters.h"
 
 namespace lockstep {
 namespace {
@@ -67,6 +68,21 @@ TEST_F(CudaImitated, ALossThatOnlyNcclSeesBlamesNobody) {
     ASSERT_TRUE(end.cause) << end.text;
     EXPECT_EQ(end.cause->rank, -1);
   }
+}
+
+// The exchange that shows whether ranks disagree goes with the data.
+TEST_F(CudaImitated, AnOperationIsOneKernelOfNccl) {
+  each_cuda_rank(3, [](Communicator& group) {
+    const at::Tensor tensor = on(group, ones(1000));
+    const at::Tensor bytes = at::ones({7}, tensor.options().dtype(at::kByte));
+    const at::Tensor empty = at::ones({0}, tensor.options());
+    const at::Tensor all = at::zeros({3000}, tensor.options());
+    EXPECT_EQ(added_to("nccl_launches", [&] { group.all_reduce(tensor); }), 1);
+    EXPECT_EQ(added_to("nccl_launches", [&] { group.all_reduce(bytes); }), 1);
+    EXPECT_EQ(added_to("nccl_launches", [&] { group.all_reduce(empty); }), 1);
+    EXPECT_EQ(added_to("nccl_launches", [&] { group.barrier(); }), 1);
+    EXPECT_EQ(added_to("nccl_launches", [&] { group.all_to_all(all, at::ones_like(all)); }), 1);
+  });
 }
 
 // The memory of an operation is given back when its error is thrown, so the error waits for the abort.

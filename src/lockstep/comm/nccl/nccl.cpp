@@ -52,6 +52,17 @@ class Entered {
   bool left_ = false;
 };
 
+// The marks of the operation that this thread begins: its `do_*` exchanges them together with its data.
+thread_local NcclMarks* marks_of_thread = nullptr;
+
+class MarksScope {
+ public:
+  explicit MarksScope(NcclMarks& marks) { marks_of_thread = &marks; }
+  ~MarksScope() { marks_of_thread = nullptr; }
+  MarksScope(const MarksScope&) = delete;
+  MarksScope& operator=(const MarksScope&) = delete;
+};
+
 class NcclCommunicator : public Communicator {
  public:
   explicit NcclCommunicator(Membership membership)
@@ -134,7 +145,7 @@ class NcclCommunicator : public Communicator {
     };
   }
 
-  // One queued operation: `ready` on the caller's stream, then the marks, then the operation itself.
+  // One queued operation: `ready` on the caller's stream, then the marks and the operation itself.
   struct Line {
     Line(std::uint64_t mark, int ranks) : marks(mark, ranks) {}
     c10::Event ready{c10::kCUDA};
@@ -146,20 +157,24 @@ class NcclCommunicator : public Communicator {
                    const Operation& operation) {
     const c10::cuda::CUDAStreamGuard current(stream);
     line.ready.block(stream);
-    line.marks.exchange(handle, stream);
-    dispatch(request, operation);
+    line.marks.write(stream);
+    {
+      const MarksScope marks(line.marks);
+      dispatch(request, operation);
+    }
+    line.marks.exchange_if_not_begun(handle, stream);  // with a barrier, or with empty tensors
+    line.marks.read();
     line.done.record(stream);
   }
 
   void wait(Line& line, NcclHandle& handle) {
-    connections_->wait(line.marks.arrived(), handle);
+    connections_->wait(line.done, handle);
     const std::vector<int> different = line.marks.different();
     if (!different.empty()) {
       // The supervisors exchange what each rank is in, and name the ranks that disagree.
       fail(MeshError(MeshError::Kind::Broken, fmt::format("the ranks disagree on their operation, {} with this one",
                                                           fmt::join(different, " and "))));
     }
-    connections_->wait(line.done, handle);
   }
 
   // While an operation may still write to its tensors, they are held by the frames that this exception ends.
@@ -214,36 +229,40 @@ class NcclCommunicator : public Communicator {
   // A connection is made, and a message waits, in the turn of its tag: the other side may have another order of tags.
   bool separates_tags() const override { return true; }
 
+  static NcclCall call_of(NcclHandle& handle, const Operation& operation) {
+    return NcclCall(handle, operation, *marks_of_thread);
+  }
+
   // These run inside get_in_line, whose stream is the current one.
   void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
-    NcclCall(*handle_, operation).all_reduce(tensor);
+    call_of(*handle_, operation).all_reduce(tensor);
   }
   void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
-    NcclCall(*handle_, operation).broadcast(tensor);
+    call_of(*handle_, operation).broadcast(tensor);
   }
   void do_reduce(at::Tensor& tensor, const Operation& operation) override {
-    NcclCall(*handle_, operation).reduce(tensor);
+    call_of(*handle_, operation).reduce(tensor);
   }
   void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    NcclCall(*handle_, operation).all_gather(out, in);
+    call_of(*handle_, operation).all_gather(out, in);
   }
   void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    NcclCall(*handle_, operation).reduce_scatter(out, in);
+    call_of(*handle_, operation).reduce_scatter(out, in);
   }
   void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    NcclCall(*handle_, operation).gather(out, in, rank(), world_size());
+    call_of(*handle_, operation).gather(out, in, rank(), world_size());
   }
   void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    NcclCall(*handle_, operation).scatter(out, in, rank(), world_size());
+    call_of(*handle_, operation).scatter(out, in, rank(), world_size());
   }
   void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    NcclCall(*handle_, operation).all_to_all(out, in, world_size());
+    call_of(*handle_, operation).all_to_all(out, in, world_size());
   }
   void do_send(const at::Tensor& tensor, const Operation& operation) override {
-    NcclCall(*pair_of(operation).handle, operation).send(tensor, kReceiver);
+    call_of(*pair_of(operation).handle, operation).send(tensor, kReceiver);
   }
   void do_recv(at::Tensor& tensor, const Operation& operation) override {
-    NcclCall(*pair_of(operation).handle, operation).recv(tensor, kSender);
+    call_of(*pair_of(operation).handle, operation).recv(tensor, kSender);
   }
   void do_barrier(const Operation&) override {}  // the exchange of marks was a barrier
 

@@ -9,8 +9,9 @@ bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result 
 
 }  // namespace
 
-NcclCall::NcclCall(NcclHandle& handle, const Operation& operation)
+NcclCall::NcclCall(NcclHandle& handle, const Operation& operation, NcclMarks& marks)
     : handle_(handle),
+      marks_(marks),
       count_(static_cast<std::size_t>(operation.fingerprint.count) * nccl_elements(operation.fingerprint.dtype)),
       bytes_(static_cast<std::size_t>(operation.fingerprint.count) * c10::elementSize(operation.fingerprint.dtype)),
       type_(nccl_type(operation.fingerprint.dtype)),
@@ -20,7 +21,10 @@ NcclCall::NcclCall(NcclHandle& handle, const Operation& operation)
 
 template <typename Call>
 void NcclCall::call(const char* what, const Call& body) {
-  if (count_ > 0) handle_.call(what, body);
+  if (count_ == 0) return;
+  handle_.call(what, [&](ncclComm_t communicator) {
+    return marks_.begin_with(communicator, stream_, [&] { return body(communicator); });
+  });
 }
 
 template <typename Each>

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "lockstep/comm/nccl/nccl_handle.h"
+#include "lockstep/comm/nccl/nccl_marks.h"
 #include "lockstep/comm/nccl/nccl_types.h"
 
 namespace lockstep {
@@ -14,7 +15,8 @@ namespace lockstep {
 /// are left alone.
 class NcclCall {
  public:
-  NcclCall(NcclHandle& handle, const Operation& operation);
+  /// @param marks  exchanged together with the operation
+  NcclCall(NcclHandle& handle, const Operation& operation, NcclMarks& marks);
 
   void all_reduce(at::Tensor& tensor);
   void broadcast(at::Tensor& tensor);
@@ -37,6 +39,7 @@ class NcclCall {
   ncclResult_t receive_part(const at::Tensor& tensor, int part, int from, ncclComm_t communicator) const;
 
   NcclHandle& handle_;
+  NcclMarks& marks_;
   const std::size_t count_;  // elements of NCCL in one rank's share
   const std::size_t bytes_;
   const ncclDataType_t type_;

@@ -13,6 +13,8 @@
 namespace lockstep {
 namespace {
 
+/// Most calls take effect in some microseconds: at first the processor is only yielded.
+constexpr int kHandleYields = 100;
 constexpr std::chrono::microseconds kHandlePoll{50};
 /// How long the other ranks may take to end a communicator together with this one.
 constexpr std::chrono::milliseconds kFarewell{2000};
@@ -80,10 +82,14 @@ ncclComm_t NcclHandle::give_up() {
 }
 
 void NcclHandle::settle(const char* what, ncclResult_t result, std::unique_lock<std::mutex>& lock, Deadline deadline) {
-  while (result == ncclInProgress) {
+  for (int polls = 0; result == ncclInProgress; ++polls) {
     if (deadline.passed()) throw NcclError(fmt::format("{} did not end in time", what), result);
     lock.unlock();  // so that `abort` can run
-    std::this_thread::sleep_for(kHandlePoll);
+    if (polls < kHandleYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kHandlePoll);
+    }
     lock.lock();
     const ncclResult_t asked = ncclCommGetAsyncError(usable(), &result);
     if (asked != ncclSuccess) result = asked;
