@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/commands/run_command.h"
 #include "tests/support/temporary_folder.h"
@@ -87,6 +89,69 @@ TEST(KubernetesCommand, RefusesWhatTheClusterWould) {
   EXPECT_TRUE(says(run_command({"kubernetes", "--", "./t"}).err, "--image is required"));
   EXPECT_TRUE(
       says(run_command({"kubernetes", "--image", "i", "--", "lockstep", "run"}).err, "name what the launcher starts"));
+}
+
+// Puts `now` in place of `before` in what is written, and returns what --check says of it.
+std::string findings_after(const CommandWords& flags, const std::string& before, const std::string& now) {
+  const TemporaryFolder folder;
+  std::string text = kubernetes_manifests(flags, {"./train"});
+  const std::size_t at = text.find(before);
+  EXPECT_NE(at, std::string::npos) << before << "\nin\n" << text;
+  write_file_atomically(folder / "job.yaml", text.replace(at, before.size(), now));
+  const ProgramEnd end = run_command({"kubernetes", "--check", folder / "job.yaml"});
+  EXPECT_EQ(end.code, says(end.out, "nothing found") ? 0 : 1) << end.err;
+  return end.out.substr(std::string(folder / "job.yaml").size());
+}
+
+TEST(KubernetesCheck, FindsNothingInWhatIsWritten) {
+  for (const CommandWords& flags : {CommandWords{},
+                                    {"--nodes", "3"},
+                                    {"--nodes", "1:3"},
+                                    {"--nodes", "2", "--gpus-per-node", "2", "--secret", "s"}}) {
+    EXPECT_EQ(findings_after(flags, "kind", "kind"), ": nothing found\n");
+  }
+}
+
+TEST(KubernetesCheck, NamesPodsThatDoNotMeet) {
+  struct Fault {
+    const char* before;
+    const char* now;
+    const char* finding;
+  };
+  const std::string two = "PET_NNODES\n              value: \"2\"", three = "PET_NNODES\n              value: \"3\"";
+  for (const Fault& fault :
+       {Fault{"completionMode: Indexed", "completionMode: NonIndexed", ":25: the pods have no index"},
+        {"parallelism: 2", "parallelism: 1", ":27: 1 of 2 pods run at a time"},
+        {"backoffLimit: 0", "backoffLimit: 4", "a pod that is replaced cannot join"},
+        {"restartPolicy: Never", "restartPolicy: Always", "restartPolicy is Always"},
+        {"subdomain: \"train\"", "subdomain: \"other\"", "the pods have no names in train"},
+        {"clusterIP: None", "clusterIP: 10.0.0.1", ":15: this Service gives its pods no names"},
+        {"publishNotReadyAddresses: true", "publishNotReadyAddresses: false", "pods that are not ready yet"},
+        {"kind: Service", "kind: Ingress", "there is no Service train"},
+        {two.c_str(), three.c_str(), "PET_NNODES is 3, and the Job has 2 pods"},
+        {"PET_NNODES", "NNODES", "each pod would be a job of its own"},
+        {"PET_NODE_RANK", "NODE_RANK", "every pod would call itself the same node"},
+        {"train-0.train", "other-0.train", "other-0 is not the first pod"},
+        {"PET_MASTER_ADDR", "MASTER_ADDR", "no pod knows where the first one is"},
+        {"LOCKSTEP_SECRET", "SECRET", "there is no LOCKSTEP_SECRET"},
+        {"kind: Job", "kind: CronJob", "there is no Job in it"}}) {
+    const std::string found = findings_after({"--nodes", "2"}, fault.before, fault.now);
+    EXPECT_TRUE(says(found, fault.finding)) << found;
+    EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), 1) << found;
+  }
+}
+
+TEST(KubernetesCheck, SaysWhatItCannotRead) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "job.yaml", "kind: Job\n  x: [1\n");
+  const ProgramEnd end = run_command({"kubernetes", "--check", folder / "job.yaml"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(says(end.err, "it is not YAML")) << end.err;
+  for (const char* text :
+       {"", "a", "- 1\n- 2\n", "kind: Job\nspec: 3\n", "kind: Job\nspec: {template: {spec: {containers: [1]}}}\n"}) {
+    write_file_atomically(folder / "job.yaml", text);
+    EXPECT_EQ(run_command({"kubernetes", "--check", folder / "job.yaml"}).code, 1) << text;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `lockstep kubernetes`: writes the manifests of a job whose pods are its nodes.
+// `lockstep kubernetes`: writes the manifests of a job whose pods are its nodes, or checks existing ones.
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -7,11 +7,15 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/regular_file.h"
 #include "tools/frame/subcommand.h"
+#include "tools/kubernetes/kubernetes_check.h"
 #include "tools/kubernetes/kubernetes_job.h"
 
 namespace lockstep {
 namespace {
+
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
 
 std::string random_secret() {
   std::array<char, 32> bytes{};
@@ -27,7 +31,7 @@ std::string random_secret() {
 class Kubernetes : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--image", options_.image, "the image: it has the program, and lockstep on its PATH")->required();
+    app.add_option("--image", options_.image, "the image: it has the program, and lockstep on its PATH");
     app.add_option("--nodes,-N", options_.nodes, "pods, or MIN:MAX: they may be lost and come back")
         ->capture_default_str();
     app.add_option("--nproc-per-node", options_.nproc_per_node, "ranks of a pod; default: 1, or one for each GPU");
@@ -46,6 +50,7 @@ class Kubernetes : public Subcommand {
                    "how long a pod may take to save and leave when it is asked to stop")
         ->capture_default_str();
     app.add_option("--file,-f", file_, "where to write; default: standard output");
+    app.add_option("--check", check_, "look at manifests that exist instead, and say what is wrong with them");
     app.prefix_command();
     app_ = &app;
     show_examples(app, {"lockstep kubernetes --image lockstep --nodes 2 --nproc-per-node 4 --cpus 4 --memory 8Gi "
@@ -53,12 +58,16 @@ class Kubernetes : public Subcommand {
                         "--model bert-tiny --tokenizer data/reviews-vocab --train-file data/reviews.csv "
                         "--label-column division --resume-from-checkpoint true --output-dir /results/reviews",
                         "kubectl apply -f job.yaml",
-                        "lockstep kubernetes --image train:1 --nodes 2:4 --secret my-secret -- ./train"});
+                        "lockstep kubernetes --image train:1 --nodes 2:4 --secret my-secret -- ./train",
+                        "lockstep kubernetes --check job.yaml"});
   }
 
   int run(const CommandStreams& streams) override {
     options_.command = app_->remaining();
     if (!options_.command.empty() && options_.command.front() == "--") options_.command.erase(options_.command.begin());
+    if (!check_.empty()) return check(streams.out);
+    if (options_.image.empty())
+      throw UsageError("--image is required", "lockstep kubernetes", "name the image that has the program");
     const std::string text = kubernetes_job(options_, options_.secret.empty() ? random_secret() : "");
     if (file_.empty()) {
       streams.out << text;
@@ -70,8 +79,21 @@ class Kubernetes : public Subcommand {
   }
 
  private:
+  int check(std::ostream& out) const {
+    if (!options_.command.empty())
+      throw UsageError("--check takes no program", "lockstep kubernetes", "leave the program out");
+    const auto findings = check_kubernetes_file(read_file_or_pipe(check_, kMostManifestBytes));
+    for (const KubernetesFinding& finding : findings) {
+      const std::string place = finding.line > 0 ? fmt::format("{}:{}", check_, finding.line) : check_;
+      fmt::print(out, "{}: {} [fix: {}]\n", place, finding.problem, finding.fix);
+    }
+    if (findings.empty()) fmt::print(out, "{}: nothing found\n", check_);
+    return findings.empty() ? 0 : 1;
+  }
+
   KubernetesOptions options_;
   std::string file_;
+  std::string check_;
   CLI::App* app_ = nullptr;
 };
 
