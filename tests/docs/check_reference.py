@@ -6,6 +6,7 @@ Each block is compiled as a reader would use it: with lockstep/lockstep.h, torch
   namespace; any other is the body of a function.
 - `...` in place of a statement stands for code that the page leaves out.
 - What a page takes for granted, such as a model or a loader, is declared in reference/PAGE.inc beside this script.
+- A block of ```diff is compiled twice: as it was, and as it became.
 - A block under `<!-- from FILE -->` is part of a program that is built; `ctest -R lessons` compares them.
 
 usage: check_reference.py COMPILE_COMMANDS TARGET SOURCE_DIR
@@ -20,9 +21,9 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "compile_errors"))
 from compile_command import command_of  # noqa: E402
 
-PAGES = ["docs/how-do-i.md"]
+PAGES = ["docs/how-do-i.md", "README.md"]
 GIVEN = pathlib.Path(__file__).parent / "reference"
-BLOCK = re.compile(r"(<!-- from \S+ -->\n)?```cpp\n(.*?)```", re.S)
+BLOCK = re.compile(r"(<!-- from \S+ -->\n)?```(cpp|diff)\n(.*?)```", re.S)
 DECLARES = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:struct|class|template|namespace)\b(?!\s+\w+\s*=)")
 HEADERS = ["torch/torch.h", "lockstep/lockstep.h"]
 
@@ -31,8 +32,13 @@ def blocks_of(page):
     """(line, code) of each block to compile."""
     text = page.read_text()
     for match in BLOCK.finditer(text):
-        if match.group(1) is None:
-            yield text[:match.start(2)].count("\n") + 1, match.group(2)
+        line, code = text[:match.start(3)].count("\n") + 1, match.group(3)
+        if match.group(2) == "diff":
+            for without, name in (("+", "before"), ("-", "after")):
+                kept = ["" if each.startswith(without) else each[1:] for each in code.split("\n")]
+                yield line - 1, "\n".join([f"namespace {name} {{", *kept, "}"])
+        elif match.group(1) is None:
+            yield line, code
 
 
 def without_ellipsis(code):
@@ -70,7 +76,7 @@ def errors_by_page(stderr):
     """The errors, each with the page's line that led to it: one in a template is reported in the template's file."""
     place = ""
     for line in stderr.splitlines():
-        of_page = re.match(r"((?:docs|tests)/[^:]+:\d+):", line)
+        of_page = re.match(r"((?:README|docs/|tests/)[^:]*:\d+):", line)
         place = of_page.group(1) if of_page else place
         if "error: " in line:
             yield line if of_page else f"{place}: {line}"
