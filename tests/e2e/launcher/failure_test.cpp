@@ -159,7 +159,7 @@ TEST(Programs, AreFilesAndNotFoldersOfTheirName) {
   EXPECT_EQ(end.out, "found\n") << end.err;
 }
 
-// As after scripts/demo, which builds the command alone; and in a shell whose PATH does not lead to the build.
+// As in a build folder that has the command alone; and in a shell whose PATH does not lead to the build.
 TEST(Programs, ThatAreExamplesAreBuiltOrPutOnThePathAsTheErrorSays) {
   const TemporaryFolder folder;
   fs::copy_file(kBin + "/lockstep", folder / "lockstep");
