@@ -159,7 +159,7 @@ std::string sbatch_file(const SbatchOptions& options) {
   const std::string command = started_command(options);
   std::string text = "#!/bin/bash\n" + directives(options);
   text +=
-      "\n# The ranks prove by it to each other that they belong to this job.\n"
+      "\n# The ranks authenticate each other with it.\n"
       "export LOCKSTEP_SECRET=${LOCKSTEP_SECRET:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}\n";
   if (options.cpus_per_task)
     text += "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # srun does not take it over by itself\n";

@@ -88,8 +88,8 @@ const std::vector<Engine>& available_engines() {
     {"shm", "shared memory between processes of one host", false, true, false, nullptr, &make_shm_communicator},
     {"hierarchical", "shared memory inside hosts, another engine between hosts with several ranks each", true, true,
      true, &spans_hosts_of_several_ranks, &make_hierarchical_communicator},
-    {"tcp", "TCP between processes or threads, on one or several hosts, proven by the job's secret", true, true, true,
-     nullptr, &make_tcp_communicator},
+    {"tcp", "TCP between processes or threads, on one or several hosts, authenticated by the job's secret", true, true,
+     true, nullptr, &make_tcp_communicator},
 #if LOCKSTEP_HAS_GLOO
     {"gloo", "TCP by the library Gloo, for networks without strangers", true, true, true, nullptr,
      &make_gloo_communicator},

@@ -1,4 +1,4 @@
-// Connections between ranks that are proven by the job's secret before anything else is read from them.
+// Connections between ranks that are authenticated by the job's secret before anything else is read from them.
 #include "lockstep/comm/tcp/tcp_mesh.h"
 
 #include <poll.h>
