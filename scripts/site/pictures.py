@@ -1,4 +1,4 @@
-"""Takes pictures of five pages of the built site by headless Chromium: light and dark, 1280 and 420 pixels wide.
+"""Takes pictures of six pages of the built site by headless Chromium: light and dark, 1280 and 420 pixels wide.
 
 At 420 pixels no page of the site may be wider than the screen: tables, code and formulas scroll by themselves.
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 
-PAGES = {"start": "", "lesson": "lessons/1-ten-concepts/", "reference": "reference/ddp/",
+PAGES = {"start": "", "readme": "repository/readme/", "lesson": "lessons/1-ten-concepts/", "reference": "reference/ddp/",
          "questions": "how-do-i/", "cpp": "api/classlockstep_1_1DistributedDataParallel.html"}
 SIZES = {1280: 1600, 420: 1800}  # width: height
 
