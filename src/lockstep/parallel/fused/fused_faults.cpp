@@ -79,15 +79,13 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
 
 }  // namespace
 
-FusedFaults::FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                         const FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies,
-                         Communicator& communicator)
-    : gradients_(gradients),
-      buckets_(buckets),
-      watch_(watch),
+FusedFaults::FusedFaults(const UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies)
+    : gradients_(context.gradients),
+      buckets_(context.buckets),
+      watch_(*context.watch),
       copies_(copies),
-      communicator_(communicator),
-      faults_(gradients.num_parameters(), 0) {}
+      communicator_(*context.communicator),
+      faults_(gradients_.num_parameters(), 0) {}
 
 bool FusedFaults::find() {
   bool any = false;

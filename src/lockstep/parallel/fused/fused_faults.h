@@ -4,12 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/agreement/agreed_error.h"
-#include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
-#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 
@@ -17,8 +14,7 @@ namespace lockstep {
 class FusedFaults {
  public:
   /// What is given must outlive this object.
-  FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedWatch& watch,
-              const std::unique_ptr<PublishedCopies>& copies, Communicator& communicator);
+  FusedFaults(const UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies);
 
   /// Looks at all weights and gradients. @return  whether there is a fault
   bool find();

@@ -18,15 +18,15 @@ namespace lockstep {
 
 FuseMode FusedUpdate::mode() const {
   if (!is_active()) return FuseMode::Off;
-  return plan_.shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
+  return context_.plan.shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
 }
 
 bool FusedUpdate::covers(const at::Tensor& parameter) const {
-  return is_active() && covered_.count(parameter.unsafeGetTensorImpl()) != 0;
+  return is_active() && context_.covered.count(parameter.unsafeGetTensorImpl()) != 0;
 }
 
 bool FusedUpdate::has_sent_gradients() const {
-  return parts_->stand_ins.any_sum() && !parts_->watch.gradients_are_gone();
+  return context_.stand_ins->any_sum() && !context_.watch->gradients_are_gone();
 }
 
 StepResult FusedUpdate::step(const StepOptions& options) {
@@ -50,7 +50,7 @@ bool FusedUpdate::shadow_update() {
   return guarded([&] {
     // The other ranks may clip first: this rank takes part in that, too.
     while (true) {
-      reducer_.drop_gradients();
+      context_.reducer.drop_gradients();
       agree(nullptr);
       if (agreement_.active_ranks() == 0) return true;
       switch (agreement_.request().kind) {
@@ -70,7 +70,7 @@ bool FusedUpdate::shadow_update() {
 
 // Finds out what this rank has to say in the agreement.
 void FusedUpdate::look() {
-  FusedWatch& watch = parts_->watch;
+  FusedWatch& watch = *context_.watch;
   agreement_.clear();
   if (parts_->shards) parts_->shards->free_all();  // finds what was written
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
@@ -89,9 +89,9 @@ void FusedUpdate::look() {
   if (parts_->copies && parts_->copies->are_wanted()) agreement_.set_wants_copies();
   if (sharded_copies() != nullptr && sharded_copies()->are_wanted()) agreement_.set_wants_copies();
   if (!parts_->gradients->are_summed()) agreement_.set_stale();
-  if (!reducer_.all_left()) return;
-  const std::uint32_t bits = reducer_.replica_watch().look();
-  if (!reducer_.join_period().is_on()) agreement_.set_bits(bits);  // a rank without inputs has older weights
+  if (!context_.reducer.all_left()) return;
+  const std::uint32_t bits = context_.reducer.replica_watch().look();
+  if (!context_.reducer.join_period().is_on()) agreement_.set_bits(bits);  // a rank without inputs has older weights
 }
 
 // @param request  null: this rank has run out of inputs
@@ -104,18 +104,18 @@ void FusedUpdate::agree(const UpdateRequest* request) {
     terms_.write(agreement_, request->kind);
     if (const auto kept = parts_->gradients->kept_sums()) agreement_.set_kept_sums(*kept);
   } else {
-    agreement_.set_joined(communicator_->rank());
+    agreement_.set_joined(context_.communicator->rank());
   }
   if (slices_ != nullptr) agreement_.set_update(slices_->update());
   const auto start = std::chrono::steady_clock::now();
-  agreement_.exchange(parts_->shards ? parts_->shards->gathering() : *communicator_);
-  reducer_.statistics().waited_s += seconds_since(start);
+  agreement_.exchange(parts_->shards ? parts_->shards->gathering() : *context_.communicator);
+  context_.reducer.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
-  if (agreement_.updates_differ()) throw_different_updates(*communicator_, slices_->update());
-  terms_.check_agreed(*communicator_, agreement_, request);
+  if (agreement_.updates_differ()) throw_different_updates(*context_.communicator, slices_->update());
+  terms_.check_agreed(*context_.communicator, agreement_, request);
   if (agreement_.sums_differ()) {
     throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
-                      communicator_->membership().where() + ", fused optimizer that shares out gradients",
+                      context_.communicator->membership().where() + ", fused optimizer that shares out gradients",
                       "call zero_grad() on every rank, or on none, between two backwards");
   }
   take_up_agreement(/*computes=*/request != nullptr);
@@ -125,16 +125,16 @@ void FusedUpdate::agree(const UpdateRequest* request) {
 void FusedUpdate::take_up_agreement(bool computes) {
   if (agreement_.moved()) parts_->written.take_up(computes);
   publish_copies();
-  reducer_.replica_watch().compare(*communicator_, agreement_.differing_bits());
-  reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
+  context_.reducer.replica_watch().compare(*context_.communicator, agreement_.differing_bits());
+  context_.reducer.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
   if (active == 0) return;
-  if (active < communicator_->world_size()) {
+  if (active < context_.communicator->world_size()) {
     // Ranks without inputs do not step their schedulers, and received no list of parameters.
     if (agreement_.request().kind == UpdateRequest::Kind::Update) {
-      broadcast_group_options(*communicator_, *optimizer_, agreement_.lowest_active_rank());
+      broadcast_group_options(*context_.communicator, context_.optimizer, agreement_.lowest_active_rank());
     } else {
-      selection_.broadcast(*communicator_, agreement_.lowest_active_rank());
+      selection_.broadcast(*context_.communicator, agreement_.lowest_active_rank());
     }
   }
   reduce_rest();
@@ -144,16 +144,16 @@ void FusedUpdate::take_up_agreement(bool computes) {
 void FusedUpdate::reduce_rest() {
   parts_->gradients->set_kept_sums(agreement_.kept_sums());
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
-  const bool can_wait = agreement_.request().kind == UpdateRequest::Kind::Scale && !plan_.gives_buckets_back;
+  const bool can_wait = agreement_.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
   if (!agreement_.stale() || can_wait) return;
   parts_->gradients->reduce(reduce_op(), agreement_.active_ranks());
-  if (plan_.gives_buckets_back) count_reduction();
+  if (context_.plan.gives_buckets_back) count_reduction();
   if (slices_ != nullptr) parts_->gradients->sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
   const StepOptions options = agreement_.request().options;
-  FusedMemory& memory = *parts_->memory;
+  FusedMemory& memory = *context_.memory;
   StepResult result;
   double factor = options.gradient_factor;
   if (recovery_) share_sums();
@@ -163,16 +163,16 @@ StepResult FusedUpdate::run_update() {
     result.skipped = options.check_finite && !std::isfinite(result.norm);
   } else if (options.check_finite) {
     const bool others = GradientMemory(other_parameters()).all_finite();
-    result.skipped = !all_finite_over_ranks(*communicator_, memory, owned_gradients(), others);
+    result.skipped = !all_finite_over_ranks(*context_.communicator, memory, owned_gradients(), others);
   }
-  const bool has_inputs = !agreement_.joined(communicator_->rank());
+  const bool has_inputs = !agreement_.joined(context_.communicator->rank());
   double waited_s = 0;
   if (result.skipped) {
     memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
     // Whoever finishes the update for a lost rank needs all sums. Clipping has waited for them: its norm needs them.
-    if (recovery_ && options.max_norm == 0 && communicator_->world_size() > 1) communicator_->barrier();
+    if (recovery_ && options.max_norm == 0 && context_.communicator->world_size() > 1) context_.communicator->barrier();
     const UpdateNote note{factor, result.norm, agreement_.contributed()};
     if (recovery_) recovery_->decide(note);
     update_buckets(factor, options.zero_grad);
@@ -184,22 +184,22 @@ StepResult FusedUpdate::run_update() {
       StepOptions rest;
       rest.gradient_factor = factor;
       rest.zero_grad = options.zero_grad;
-      optimizer_->step_local(rest);
+      context_.optimizer.step_local(rest);
     }
   }
   count_update(waited_s);
   if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
-  parts_->watch.start_over();
+  context_.watch->start_over();
   terms_.start_over();
-  reducer_.note_step();
+  context_.reducer.note_step();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = parts_->gradients->writes();
   return result;
 }
 
 void FusedUpdate::update_buckets(double factor, bool zero) {
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    const FusedBucket& bucket = buckets_[i];
+  for (std::size_t i = 0; i < context_.buckets.size(); ++i) {
+    const FusedBucket& bucket = context_.buckets[i];
     SegmentUpdate update;
     bool any = false;
     for (const std::size_t parameter : bucket.parameters) {
@@ -210,20 +210,20 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
     update.gradient = owned_gradients(i).source;
     update.gradient.factor = factor;
-    update.gradient.zero = zero && parts_->memory->zeroes_buckets();
+    update.gradient.zero = zero && context_.memory->zeroes_buckets();
     update.weights_out = parts_->shards ? parts_->shards->owned_weights(i) : bucket.weights.data_ptr();
     update.weights = update.weights_out;
     if (parts_->copies) update.copies = parts_->copies->targets(bucket);
     if (sharded_copies() != nullptr) update.copies = sharded_copies()->targets(bucket);
-    parts_->memory->access(
-        [&] { recovery_ ? recovery_->update_own(i, update) : optimizer_->update_segment(i, update); });
-    parts_->memory->publish(i);
+    context_.memory->access(
+        [&] { recovery_ ? recovery_->update_own(i, update) : context_.optimizer.update_segment(i, update); });
+    context_.memory->publish(i);
   }
 }
 
 void FusedUpdate::receive_weights() {
-  if (!parts_->copies) return parts_->memory->finish({});
-  parts_->memory->finish([this](std::size_t bucket) { parts_->copies->round_received(bucket); });
+  if (!parts_->copies) return context_.memory->finish({});
+  context_.memory->finish([this](std::size_t bucket) { parts_->copies->round_received(bucket); });
   parts_->copies->end_update();
 }
 
@@ -234,18 +234,18 @@ void FusedUpdate::zero_others() {
 }
 
 void FusedUpdate::count_update(double waited_s) {
-  StepStatistics& statistics = reducer_.statistics();
+  StepStatistics& statistics = context_.reducer.statistics();
   statistics.unused_parameters += parts_->gradients->end_update(agreement_.contributed());
   statistics.waited_s += waited_s;
-  if (agreement_.stale() && !plan_.gives_buckets_back) count_reduction();  // else counted where it was made
+  if (agreement_.stale() && !context_.plan.gives_buckets_back) count_reduction();  // else counted where it was made
 }
 
 void FusedUpdate::count_reduction() {
-  StepStatistics& statistics = reducer_.statistics();
+  StepStatistics& statistics = context_.reducer.statistics();
   const double waited_s = parts_->gradients->take_waited_s();
   statistics.waited_s += waited_s;
   statistics.waited_for_slot_s += waited_s;
-  for (const FusedBucket& bucket : buckets_) {
+  for (const FusedBucket& bucket : context_.buckets) {
     statistics.bytes += static_cast<std::int64_t>(bucket.gradients.nbytes());
     ++statistics.buckets;
   }
@@ -253,27 +253,28 @@ void FusedUpdate::count_reduction() {
 
 // How messages reduce the gradients of this update. A backward that has started to reduce is not part of a join.
 ReduceOp FusedUpdate::reduce_op() const {
-  return reducer_.join_period().divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg;
+  return context_.reducer.join_period().divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg;
 }
 
 int FusedUpdate::divisor() const {
-  return reducer_.join_period().divides_by_active_ranks() ? agreement_.active_ranks() : communicator_->world_size();
+  return context_.reducer.join_period().divides_by_active_ranks() ? agreement_.active_ranks()
+                                                                  : context_.communicator->world_size();
 }
 
 OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   OwnedGradients part;
-  part.source = parts_->memory->gradients(bucket);
-  const bool is_averaged =
-      plan_.gives_buckets_back || (plan_.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg);
+  part.source = context_.memory->gradients(bucket);
+  const bool is_averaged = context_.plan.gives_buckets_back ||
+                           (context_.plan.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg);
   part.source.divisor = is_averaged || slices_ != nullptr ? 1 : divisor();
-  part.begin = static_cast<std::size_t>(buckets_[bucket].own.begin);
-  part.end = static_cast<std::size_t>(buckets_[bucket].own.end);
+  part.begin = static_cast<std::size_t>(context_.buckets[bucket].own.begin);
+  part.end = static_cast<std::size_t>(context_.buckets[bucket].own.end);
   return part;
 }
 
 std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
   std::vector<OwnedGradients> parts;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(owned_gradients(i));
+  for (std::size_t i = 0; i < context_.buckets.size(); ++i) parts.push_back(owned_gradients(i));
   return parts;
 }
 
@@ -281,13 +282,14 @@ std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
 double FusedUpdate::global_norm() {
   if (slices_ != nullptr) return whole_norm(indices_of_optimizer());
   const GradientMemory others(other_parameters());
-  const bool counts_others = communicator_->rank() == agreement_.lowest_active_rank() && others.count() > 0;
-  return norm_over_ranks(*communicator_, *parts_->memory, owned_gradients(), counts_others ? others.norm(2) : 0, 2);
+  const bool counts_others = context_.communicator->rank() == agreement_.lowest_active_rank() && others.count() > 0;
+  return norm_over_ranks(*context_.communicator, *context_.memory, owned_gradients(),
+                         counts_others ? others.norm(2) : 0, 2);
 }
 
 std::vector<at::Tensor> FusedUpdate::other_parameters() const {
   std::vector<at::Tensor> result;
-  for (const auto& group : optimizer_->param_groups()) {
+  for (const auto& group : context_.optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
       if (!covers(parameter)) result.push_back(parameter);
     }

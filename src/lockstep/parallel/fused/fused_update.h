@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "lockstep/base/failure_record.h"
@@ -19,22 +18,18 @@
 #include "lockstep/parallel/fused/agreement/update_agreement.h"
 #include "lockstep/parallel/fused/agreement/update_terms.h"
 #include "lockstep/parallel/fused/fused_faults.h"
-#include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
-#include "lockstep/parallel/fused/gradients/stand_ins.h"
-#include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/recovery/host_copy.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/parallel/fused/recovery/recoverable_update.h"
 #include "lockstep/parallel/fused/recovery/sum_exchange.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/written_weights.h"
-#include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 
@@ -56,7 +51,7 @@ class FusedUpdate final : public StepDelegate {
   /// share of the state and makes no more steps.
   ~FusedUpdate() override;
 
-  bool is_active() const { return optimizer_ != nullptr; }  ///< not collective
+  bool is_active() const { return is_active_; }             ///< not collective
   FuseMode mode() const;                                    ///< not collective
   bool covers(const at::Tensor& parameter) const override;  ///< not collective
   bool has_sent_gradients() const;                          ///< not collective
@@ -98,18 +93,13 @@ class FusedUpdate final : public StepDelegate {
  private:
   /// What exists while the update is in force. Each part uses those before it.
   struct Parts {
-    std::unique_ptr<FusedMemory> memory;
-    StandIns stand_ins;
-    FusedWatch watch;
     std::unique_ptr<PublishedCopies> copies;  // null without compute_dtype
     std::unique_ptr<ShardedWeights> shards;   // null if each rank or host has all weights
     FusedFaults faults;
     WrittenWeights written;
     std::unique_ptr<FusedGradients> gradients;
 
-    Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> memory, std::unique_ptr<ShardedWeights> shards,
-          const std::vector<at::Tensor>& watched, GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-          Communicator& communicator);
+    Parts(UpdateContext& context, std::unique_ptr<ShardedWeights> shards);
   };
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
@@ -173,20 +163,15 @@ class FusedUpdate final : public StepDelegate {
     } catch (const std::exception& error) {
       const std::string text = error.what();
       if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, not this rank's
-      communicator_->abort("a fused update failed: " + text.substr(0, text.find('\n')));
-      std::rethrow_exception(
-          with_positions(*communicator_, reducer_.position(), "a step or clipping", std::current_exception()));
+      context_.communicator->abort("a fused update failed: " + text.substr(0, text.find('\n')));
+      std::rethrow_exception(with_positions(*context_.communicator, context_.reducer.position(), "a step or clipping",
+                                            std::current_exception()));
     }
   }
 
-  FlatOptimizer* optimizer_;
-  Reducer& reducer_;
-  GradientBuckets& gradients_;
-  std::shared_ptr<Communicator> communicator_;
+  UpdateContext context_;
+  bool is_active_ = true;
   const Slices* slices_ = nullptr;
-  UpdatePlan plan_;
-  std::vector<FusedBucket> buckets_;
-  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;
   UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
   MemoryHosts hosts_;                            // with `rescue_`

@@ -38,41 +38,42 @@ double FusedUpdate::run_norm() {
     if (slices_ != nullptr) {
       // Scaling writes the terms of a sum, so every rank has made its sums before.
       owned_gradients();
-      communicator_->barrier();
+      context_.communicator->barrier();
     }
   } else {
     // Zeros change only norms of a negative order.
     const std::vector<std::uint8_t> contributed = p < 0 ? agreement_.contributed() : std::vector<std::uint8_t>();
     std::vector<OwnedGradients> parts;
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_, contributed);
+    for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
+      const auto selected = selection_.cut(owned_gradients(b), context_.buckets[b], context_.gradients, contributed);
       parts.insert(parts.end(), selected.begin(), selected.end());
     }
-    norm = slices_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
-                                                  : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
+    norm = slices_ != nullptr && std::isfinite(p)
+               ? whole_norm(selected_)
+               : norm_over_ranks(*context_.communicator, *context_.memory, parts, 0, p);
   }
-  parts_->memory->finish({});
+  context_.memory->finish({});
   return p < 0 && !selection_.any_of(agreement_.contributed()) ? -1 : norm;
 }
 
 void FusedUpdate::run_scale() {
   const double factor = agreement_.request().factor;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const FusedBucket& bucket = buckets_[b];
+  for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
+    const FusedBucket& bucket = context_.buckets[b];
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
       const std::int64_t begin = bucket.offsets[i];
-      const std::int64_t end = begin + gradients_.parameter(bucket.parameters[i]).numel();
+      const std::int64_t end = begin + context_.gradients.parameter(bucket.parameters[i]).numel();
       for (int times = selection_.count(bucket.parameters[i]); times > 0; --times) {
         if (!recovery_) parts_->gradients->scale(b, begin, end, factor);
-        parts_->memory->follow_scaling(b, begin, end, factor);
+        context_.memory->follow_scaling(b, begin, end, factor);
       }
     }
   }
-  parts_->watch.take_gradients();
+  context_.watch->take_gradients();
 }
 
 void FusedUpdate::before_forward() {
-  FusedWatch& watch = parts_->watch;
+  FusedWatch& watch = *context_.watch;
   if (watch.is_waiting() && !watch.gradients_are_gone()) return guarded([&] { parts_->faults.throw_own(); });
   if (watch.is_waiting()) gradients_dropped();
   if (parts_->shards) parts_->shards->take_writes();
@@ -80,13 +81,13 @@ void FusedUpdate::before_forward() {
 
 // Weights that were loaded since backward are as valid as weights that are loaded now.
 void FusedUpdate::gradients_dropped() {
-  FusedWatch& watch = parts_->watch;
+  FusedWatch& watch = *context_.watch;
   if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
   drop_gradients();
 }
 
 void FusedUpdate::drop_gradients() {
-  if (parts_->watch.is_waiting()) parts_->watch.drop_gradients();
+  if (context_.watch->is_waiting()) context_.watch->drop_gradients();
   parts_->gradients->drop();
 }
 
@@ -96,10 +97,10 @@ bool FusedUpdate::gradients_are_zero() const {
 
 // Gradients that wait are of the weights before the call.
 void FusedUpdate::refuse_while_waiting(const std::string& call) {
-  const FusedWatch& watch = parts_->watch;
+  const FusedWatch& watch = *context_.watch;
   if (watch.is_waiting() && !watch.gradients_are_gone()) {
     throw Error(call + " was called between backward and the step of the fused optimizer",
-                communicator_->membership().where() + ", fused optimizer",
+                context_.communicator->membership().where() + ", fused optimizer",
                 "call it before backward, after step(), or after zero_grad()");
   }
   if (watch.is_waiting()) gradients_dropped();

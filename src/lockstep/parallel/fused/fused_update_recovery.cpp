@@ -29,23 +29,25 @@ class UpdateOfStep final : public InterruptedUpdate {
 
 // Gradients, their sums and weights lie in memory that outlives the ranks.
 void FusedUpdate::open_memory() {
-  Communicator& ranks = *communicator_;
+  Communicator& ranks = *context_.communicator;
   const bool is_there = rescue_->adopts();
   hosts_ = MemoryHosts::of(ranks, rescue_->memory().get());
   host_copy_ = std::make_unique<HostCopy>(hosts_, is_there ? rescue_->adopted_hosts() : std::vector<bool>(), ranks);
-  const auto shape = LastingMemory::shape_of(buckets_, gradients_, slices_->plan().tree().slices(), ranks.world_size());
-  const auto lanes = RecoverableUpdate::lanes_for(buckets_, shape.parameters, ranks);
+  const auto shape = LastingMemory::shape_of(context_.buckets, context_.gradients, slices_->plan().tree().slices(),
+                                             ranks.world_size());
+  const auto lanes = RecoverableUpdate::lanes_for(context_.buckets, shape.parameters, ranks);
   const auto earlier = rescue_->state() != nullptr ? rescue_->state()->memory() : nullptr;
   lasting_ =
       LastingMemory::open(rescue_->memory(), shape, lanes, is_there && host_copy_->is_here(), earlier, hosts_, ranks);
   copy_counts();
-  state_ = std::make_shared<SharedState>(*optimizer_, buckets_, gradients_, lasting_, hosts_.count(), is_there);
+  state_ = std::make_shared<SharedState>(context_.optimizer, context_.buckets, context_.gradients, lasting_,
+                                         hosts_.count(), is_there);
   rescue_->hold(state_);
   lasting_->reserve_gradients(hosts_, ranks);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    FusedBucket& bucket = buckets_[b];
-    gradients_.lend(bucket.index, lasting_->gradients(hosts_.place(), b), /*is_cleared=*/false);
-    bucket.gradients = gradients_[bucket.index].memory;
+  for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
+    FusedBucket& bucket = context_.buckets[b];
+    context_.gradients.lend(bucket.index, lasting_->gradients(hosts_.place(), b), /*is_cleared=*/false);
+    bucket.gradients = context_.gradients[bucket.index].memory;
     for (int rank = 0; rank < ranks.world_size() && hosts_.count() == 1; ++rank) {
       bucket.gradients_of.push_back(lasting_->gradients(rank, b).data_ptr());
     }
@@ -63,7 +65,7 @@ void FusedUpdate::copy_counts() {
   MemoryHeader& header = lasting_->header();
   const auto number = host_copy_->is_here() ? static_cast<std::int64_t>(header.number.load()) : 0;
   const at::Tensor newest = at::tensor({number}, at::TensorOptions().dtype(at::kLong));
-  communicator_->all_reduce(newest, ReduceOp::Max);
+  context_.communicator->all_reduce(newest, ReduceOp::Max);
   const auto counted = static_cast<std::uint64_t>(*newest.data_ptr<std::int64_t>());
   if (!host_copy_->is_here() && hosts_.place() == 0) header.number.store(counted);
   host_copy_->copy(lasting_->counts(counted));
@@ -72,13 +74,14 @@ void FusedUpdate::copy_counts() {
 // Weights, or state.
 void FusedUpdate::fill(const at::Tensor& memory) {
   if (rescue_->adopts() && !host_copy_->any_lacks()) return;
-  lasting_->reserve_part(memory, hosts_, *communicator_);
+  lasting_->reserve_part(memory, hosts_, *context_.communicator);
   if (host_copy_->any_lacks()) host_copy_->copy(memory);
 }
 
 void FusedUpdate::make_recoverable(std::vector<FusedSegment>& segments) {
   for (std::size_t b = 0; b < segments.size(); ++b) {
-    state_->take(segments[b], b, communicator_->world_size(), [this](const at::Tensor& memory) { fill(memory); });
+    state_->take(segments[b], b, context_.communicator->world_size(),
+                 [this](const at::Tensor& memory) { fill(memory); });
   }
 }
 
@@ -87,12 +90,12 @@ void FusedUpdate::check_hosts() {
   if (hosts_.count() == 1) return;
   const auto number = static_cast<std::int64_t>(lasting_->header().number.load());
   at::Tensor extremes = at::tensor({number, -number}, at::TensorOptions().dtype(at::kLong));
-  communicator_->all_reduce(extremes, ReduceOp::Max);
+  context_.communicator->all_reduce(extremes, ReduceOp::Max);
   const auto* const values = extremes.data_ptr<std::int64_t>();
   if (values[0] == -values[1]) return;
   throw_caused(
       Error(fmt::format("one host has weights after {} updates, and another one after {}", -values[1], values[0]),
-            communicator_->membership().where() + ", memory that outlives the ranks",
+            context_.communicator->membership().where() + ", memory that outlives the ranks",
             "this is a fault of the library; resume from the last checkpoint"),
       {FailureCause::Kind::Disagreement, -1});
 }
@@ -101,12 +104,14 @@ void FusedUpdate::begin_recoverable() {
   MemoryHeader& header = lasting_->header();
   if (!rescue_->adopts()) state_->write_steps(lasting_->steps(0));
   check_hosts();
-  recovery_ = std::make_unique<RecoverableUpdate>(RecoverableUpdate::Parts{*optimizer_, buckets_, *state_}, lasting_,
-                                                  hosts_, *communicator_);
-  recovery_->begin(*communicator_);
-  if (hosts_.count() > 1) sum_exchange_ = std::make_unique<SumExchange>(hosts_, plan_, buckets_, *communicator_);
+  recovery_ =
+      std::make_unique<RecoverableUpdate>(RecoverableUpdate::Parts{context_.optimizer, context_.buckets, *state_},
+                                          lasting_, hosts_, *context_.communicator);
+  recovery_->begin(*context_.communicator);
+  if (hosts_.count() > 1)
+    sum_exchange_ = std::make_unique<SumExchange>(hosts_, context_.plan, context_.buckets, *context_.communicator);
   state_->is_complete();
-  parts_->watch.start_over();  // it may have finished an update
+  context_.watch->start_over();  // it may have finished an update
   // The journal has begun on all ranks, so all have written their part. The first rank of the host takes part in each
   // update.
   if (hosts_.place() != 0) return;
@@ -130,20 +135,20 @@ void FusedUpdate::leave_memory(bool group_has_ended) {
 
 // Copies lie in memory of an engine that shares it among all ranks.
 bool FusedUpdate::may_publish_copies() const {
-  if (rescue_ == nullptr || plan_.sources == UpdatePlan::Sources::InPlace) return true;
-  if (communicator_->rank() == 0) {
+  if (rescue_ == nullptr || context_.plan.sources == UpdatePlan::Sources::InPlace) return true;
+  if (context_.communicator->rank() == 0) {
     log_info(
         "fuse: no bf16 copies are published, because the ranks survive others and send each other gradients (engine "
         "{}): layers cast the weights",
-        communicator_->engine());
+        context_.communicator->engine());
   }
   return false;
 }
 
 // Every host needs the sums of all gradients: it makes the whole update.
 void FusedUpdate::share_sums() {
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    parts_->memory->gradients(b);
+  for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
+    context_.memory->gradients(b);
     if (sum_exchange_) sum_exchange_->start(b);
   }
   if (sum_exchange_) sum_exchange_->finish();

@@ -44,25 +44,14 @@ void check_stage(const FuseOptions& options, const Communicator& communicator) {
 
 }  // namespace
 
-FusedUpdate::Parts::Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> with_memory,
-                          std::unique_ptr<ShardedWeights> with_shards, const std::vector<at::Tensor>& watched,
-                          GradientBuckets& buckets_of_all, const std::vector<FusedBucket>& buckets,
-                          Communicator& communicator)
-    : memory(std::move(with_memory)),
-      stand_ins(watched),
-      watch(watched, stand_ins),
-      shards(std::move(with_shards)),
-      faults(buckets_of_all, buckets, watch, copies, communicator),
-      written(plan, buckets_of_all, buckets, watch, copies, shards, communicator) {}
+FusedUpdate::Parts::Parts(UpdateContext& context, std::unique_ptr<ShardedWeights> with_shards)
+    : shards(std::move(with_shards)), faults(context, copies), written(context, copies, shards) {}
 
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
-    : optimizer_(&optimizer),
-      reducer_(reducer),
-      gradients_(reducer.buckets()),
-      communicator_(std::move(communicator)),
+    : context_(optimizer, reducer, std::move(communicator)),
       terms_(optimizer, reducer),
-      agreement_(gradients_.num_parameters(), communicator_->world_size()),
-      selection_(gradients_.num_parameters()) {}
+      agreement_(context_.gradients.num_parameters(), context_.communicator->world_size()),
+      selection_(context_.gradients.num_parameters()) {}
 
 FusedUpdate::~FusedUpdate() { release(memory_stays()); }
 
@@ -107,7 +96,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
   fused->slices_ = slices;
   fused->rescue_ = rescue;
-  fused->buckets_ = std::move(buckets);
+  fused->context_.buckets = std::move(buckets);
   try {
     fused->take_over(options);
   } catch (const Error& error) {
@@ -128,53 +117,57 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   if (rescue_ != nullptr) {
     open_memory();
   } else if (options.stage >= 2) {
-    pool = GradientPool(buckets_, options.gradient_dtype, options.slots, gradients_, *communicator_);
+    pool = GradientPool(context_.buckets, options.gradient_dtype, options.slots, context_.gradients,
+                        *context_.communicator);
   } else {
     place_gradients(options.gradient_dtype);
   }
   share_out(options);
   std::unique_ptr<ShardedWeights> weights;
-  if (plan_.shards_weights) {
+  if (context_.plan.shards_weights) {
     weights = std::make_unique<ShardedWeights>(
-        ShardedWeights::Parts{gradients_, buckets_, communicator_, plan_.gathers_for_host, reducer_.follows_backward(),
-                              plan_, options.compute_dtype == at::ScalarType::BFloat16,
-                              [this] { return reducer_.position(); }},
+        ShardedWeights::Parts{context_.gradients, context_.buckets, context_.communicator,
+                              context_.plan.gathers_for_host, context_.reducer.follows_backward(), context_.plan,
+                              options.compute_dtype == at::ScalarType::BFloat16,
+                              [this] { return context_.reducer.position(); }},
         options.units, options.reshard_after_forward);
   }
   const bool has_weights = rescue_ != nullptr && rescue_->adopts();
-  auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
-                        : make_fused_memory(plan_, buckets_, gradients_, *communicator_, has_weights);
+  context_.memory = weights ? make_message_memory(context_.plan, context_.buckets, *context_.communicator, {})
+                            : make_fused_memory(context_.plan, context_.buckets, context_.gradients,
+                                                *context_.communicator, has_weights);
   if (state_) state_->weights_are_here();
-  if (slices_ != nullptr) memory = make_tree_memory(plan_, buckets_, *slices_, *communicator_, std::move(memory));
-  std::vector<at::Tensor> watched(gradients_.num_parameters());
+  if (slices_ != nullptr)
+    context_.memory =
+        make_tree_memory(context_.plan, context_.buckets, *slices_, *context_.communicator, std::move(context_.memory));
+  std::vector<at::Tensor> watched(context_.gradients.num_parameters());
   std::vector<FusedSegment> segments = make_segments(watched);
-  parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(weights), watched, gradients_, buckets_,
-                                   *communicator_);
+  context_.start_watching(std::move(watched));
+  parts_ = std::make_unique<Parts>(context_, std::move(weights));
   parts_->gradients = make_gradients(std::move(pool));
-  if (options.compute_dtype == at::ScalarType::BFloat16 && !plan_.shards_weights && may_publish_copies()) {
-    parts_->copies =
-        std::make_unique<PublishedCopies>(plan_, buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
+  if (options.compute_dtype == at::ScalarType::BFloat16 && !context_.plan.shards_weights && may_publish_copies()) {
+    parts_->copies = std::make_unique<PublishedCopies>(context_);
   }
   if (rescue_ != nullptr) make_recoverable(segments);
-  optimizer_->shard(std::move(segments));
+  context_.optimizer.shard(std::move(segments));
   if (rescue_ != nullptr) begin_recoverable();
-  optimizer_->set_step_delegate(this);
+  context_.optimizer.set_step_delegate(this);
   std::vector<std::size_t> indices;
-  for (const FusedBucket& bucket : buckets_) indices.push_back(bucket.index);
-  reducer_.hand_over(indices, *parts_->gradients);
-  terms_.keep_groups(covered_);
+  for (const FusedBucket& bucket : context_.buckets) indices.push_back(bucket.index);
+  context_.reducer.hand_over(indices, *parts_->gradients);
+  terms_.keep_groups(context_.covered);
 }
 
 // @param watched  by parameter: becomes those that are fused
 std::vector<FusedSegment> FusedUpdate::make_segments(std::vector<at::Tensor>& watched) {
   std::vector<FusedSegment> segments;
-  for (const FusedBucket& bucket : buckets_) {
+  for (const FusedBucket& bucket : context_.buckets) {
     const Region& part = rescue_ != nullptr ? bucket.filled : bucket.own;  // of the whole update that each host makes
     FusedSegment segment{{}, bucket.offsets, part.begin, part.end};
     for (const std::size_t i : bucket.parameters) {
-      watched[i] = gradients_.parameter(i);
+      watched[i] = context_.gradients.parameter(i);
       segment.parameters.push_back(watched[i]);
-      covered_.emplace(watched[i].unsafeGetTensorImpl(), i);
+      context_.covered.emplace(watched[i].unsafeGetTensorImpl(), i);
     }
     segments.push_back(std::move(segment));
   }
@@ -182,12 +175,10 @@ std::vector<FusedSegment> FusedUpdate::make_segments(std::vector<at::Tensor>& wa
 }
 
 std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
-  if (!plan_.gives_buckets_back) {
-    return std::make_unique<PlacedGradients>(plan_, gradients_, buckets_, *parts_->memory, parts_->watch);
+  if (!context_.plan.gives_buckets_back) {
+    return std::make_unique<PlacedGradients>(context_);
   }
-  const PooledGradients::Parts parts{communicator_, gradients_,          buckets_, *parts_->memory, parts_->stand_ins,
-                                     parts_->watch, parts_->shards.get()};
-  return std::make_unique<PooledGradients>(parts, std::move(pool));
+  return std::make_unique<PooledGradients>(context_, parts_->shards.get(), std::move(pool));
 }
 
 // After an agreement.
@@ -197,7 +188,7 @@ void FusedUpdate::publish_copies() {
   if (published == nullptr && sharded == nullptr) return;
   if (agreement_.wants_copies()) return published != nullptr ? published->make_wanted() : sharded->agree();
   const bool are_unused = published != nullptr ? published->are_unused() : sharded->are_unused();
-  if (are_unused && !std::exchange(has_missed_copies_, true) && communicator_->rank() == 0) {
+  if (are_unused && !std::exchange(has_missed_copies_, true) && context_.communicator->rank() == 0) {
     log_info(
         "fuse: no bf16 copies are published, because no forward has asked for one: layers read them under autocast in "
         "bf16, LibTorch's own if a Bf16Forward is there");
@@ -206,35 +197,34 @@ void FusedUpdate::publish_copies() {
 
 // fp64 weights keep gradients in fp64.
 void FusedUpdate::place_gradients(at::ScalarType dtype) {
-  for (FusedBucket& bucket : buckets_) {
-    const at::ScalarType own = gradients_.parameter(bucket.parameters.front()).scalar_type();
-    gradients_.use_dtype(bucket.index, own == at::ScalarType::Float ? dtype : own);
-    bucket.gradients = gradients_[bucket.index].memory;
+  for (FusedBucket& bucket : context_.buckets) {
+    const at::ScalarType own = context_.gradients.parameter(bucket.parameters.front()).scalar_type();
+    context_.gradients.use_dtype(bucket.index, own == at::ScalarType::Float ? dtype : own);
+    bucket.gradients = context_.gradients[bucket.index].memory;
   }
 }
 
 // Makes the plan, and gives each bucket this rank's parts.
 void FusedUpdate::share_out(const FuseOptions& options) {
   std::vector<at::Tensor> memory;
-  for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
-  plan_ =
-      plan_update(memory, *communicator_, options.share_weights, options.stage, rescue_ != nullptr ? &hosts_ : nullptr);
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    buckets_[i].own = plan_.region(i, communicator_->rank());
-    buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
+  for (const FusedBucket& bucket : context_.buckets) memory.push_back(bucket.gradients);
+  context_.plan = plan_update(memory, *context_.communicator, options.share_weights, options.stage,
+                              rescue_ != nullptr ? &hosts_ : nullptr);
+  for (std::size_t i = 0; i < context_.buckets.size(); ++i) {
+    context_.buckets[i].own = context_.plan.region(i, context_.communicator->rank());
+    context_.buckets[i].filled = context_.plan.filled_part(i, context_.communicator->rank());
   }
 }
 
 void FusedUpdate::release(bool memory_stays) noexcept {
-  if (optimizer_ == nullptr) return;
-  if (optimizer_->step_delegate() == this) optimizer_->set_step_delegate(nullptr);
-  optimizer_ = nullptr;
+  if (!std::exchange(is_active_, false)) return;
+  if (context_.optimizer.step_delegate() == this) context_.optimizer.set_step_delegate(nullptr);
   try {
     const at::NoGradGuard no_grad;
     if (parts_ && parts_->gradients) parts_->gradients->leave();
-    reducer_.take_back(!memory_stays);
-    if (parts_ && plan_.shares_weights() && !memory_stays) {
-      for (const FusedBucket& bucket : buckets_) leave_shared_weights(bucket, gradients_);
+    context_.reducer.take_back(!memory_stays);
+    if (parts_ && context_.plan.shares_weights() && !memory_stays) {
+      for (const FusedBucket& bucket : context_.buckets) leave_shared_weights(bucket, context_.gradients);
     }
   } catch (const std::exception& error) {
     log_warning("the weights stay in memory that the ranks share: {}", error.what());
@@ -242,30 +232,31 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   sum_exchange_.reset();
   recovery_.reset();
   parts_.reset();
+  context_.end();
 }
 
 // As after a backward without `fuse`: the averages, and what this rank has added since.
 void FusedUpdate::show_averages(const std::vector<at::Tensor>& averages) {
   for (std::size_t i = 0; i < averages.size(); ++i) {
     if (!averages[i].defined()) continue;
-    gradients_.take(i);
-    gradients_.place(i).add_(averages[i]);
-    gradients_.show(i);
+    context_.gradients.take(i);
+    context_.gradients.place(i).add_(averages[i]);
+    context_.gradients.show(i);
   }
 }
 
 void FusedUpdate::optimizer_destroyed() noexcept {
-  optimizer_->set_step_delegate(nullptr);
+  context_.optimizer.set_step_delegate(nullptr);
   release();
 }
 
 void FusedUpdate::unfuse() {
   guarded([&] {
-    FlatOptimizer& optimizer = *optimizer_;
+    FlatOptimizer& optimizer = context_.optimizer;
     const NamedParameters names = numbered_parameters(optimizer);
     // If ranks are survived, each host has the whole of it.
     const NamedState state =
-        rescue_ != nullptr ? state_->whole(names) : gather_optimizer_state(*communicator_, optimizer, names);
+        rescue_ != nullptr ? state_->whole(names) : gather_optimizer_state(*context_.communicator, optimizer, names);
     const std::vector<at::Tensor> averages = parts_->gradients->gather();
     if (parts_->shards) parts_->shards->give_back();
     release();
@@ -273,7 +264,7 @@ void FusedUpdate::unfuse() {
     optimizer.unshard(names, state);
     if (rescue_ != nullptr) rescue_->let_go();
     // No rank may write its weights before all ranks have their own.
-    if (communicator_->world_size() > 1) communicator_->barrier();
+    if (context_.communicator->world_size() > 1) context_.communicator->barrier();
   });
 }
 
@@ -281,11 +272,11 @@ void FusedUpdate::unfuse_weights() {
   guarded([&] {
     // Gradients first: what they take is free when whole weights need memory.
     parts_->gradients->leave();
-    reducer_.take_back();
+    context_.reducer.take_back();
     parts_->gradients.reset();
     if (parts_->shards) parts_->shards->give_back();
     release();
-    if (communicator_->world_size() > 1) communicator_->barrier();  // as in unfuse
+    if (context_.communicator->world_size() > 1) context_.communicator->barrier();  // as in unfuse
   });
 }
 

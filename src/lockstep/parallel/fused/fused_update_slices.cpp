@@ -47,16 +47,17 @@ void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>&
 
 std::vector<std::size_t> FusedUpdate::indices_of(const std::vector<at::Tensor>& parameters) const {
   std::vector<std::size_t> indices;
-  for (const at::Tensor& parameter : parameters) indices.push_back(covered_.at(parameter.unsafeGetTensorImpl()));
+  for (const at::Tensor& parameter : parameters)
+    indices.push_back(context_.covered.at(parameter.unsafeGetTensorImpl()));
   return indices;
 }
 
 std::vector<std::size_t> FusedUpdate::indices_of_optimizer() const {
   std::vector<std::size_t> indices;
-  for (const auto& group : optimizer_->param_groups()) {
+  for (const auto& group : context_.optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
-      const auto found = covered_.find(parameter.unsafeGetTensorImpl());
-      if (found != covered_.end()) indices.push_back(found->second);  // others are frozen
+      const auto found = context_.covered.find(parameter.unsafeGetTensorImpl());
+      if (found != context_.covered.end()) indices.push_back(found->second);  // others are frozen
     }
   }
   return indices;
@@ -68,12 +69,12 @@ double FusedUpdate::whole_norm(const std::vector<std::size_t>& parameters) {
     throw AgreedError(fmt::format("the norm of order {} with virtual shards and a fused optimizer, whose additions "
                                   "depend on the number of ranks",
                                   p),
-                      communicator_->membership().where() + ", clip_grad_norm_",
+                      context_.communicator->membership().where() + ", clip_grad_norm_",
                       "clip by the norm of order 2 or infinity, or leave out fuse");
   }
-  const WholeNorm::Gradients gradients{plan_, gradients_, buckets_,
+  const WholeNorm::Gradients gradients{context_.plan, context_.gradients, context_.buckets,
                                        [this](std::size_t b) { return owned_gradients(b); }};
-  return WholeNorm(gradients, parameters).norm(*communicator_);
+  return WholeNorm(gradients, parameters).norm(*context_.communicator);
 }
 
 }  // namespace lockstep

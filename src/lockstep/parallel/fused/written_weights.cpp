@@ -20,21 +20,19 @@ constexpr std::uint8_t kOwned = 254;  // written in memory of this rank
 
 }  // namespace
 
-WrittenWeights::WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients,
-                               const std::vector<FusedBucket>& buckets, FusedWatch& watch,
-                               const std::unique_ptr<PublishedCopies>& copies,
-                               const std::unique_ptr<ShardedWeights>& shards, Communicator& communicator)
-    : plan_(plan),
-      gradients_(gradients),
-      buckets_(buckets),
-      watch_(watch),
+WrittenWeights::WrittenWeights(UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies,
+                               const std::unique_ptr<ShardedWeights>& shards)
+    : plan_(context.plan),
+      gradients_(context.gradients),
+      buckets_(context.buckets),
+      watch_(*context.watch),
       copies_(copies),
       shards_(shards),
-      communicator_(communicator) {
-  if (!plan.shares_weights() || plan.outlives_group || communicator.world_size() == 1) return;
+      communicator_(*context.communicator) {
+  if (!plan_.shares_weights() || plan_.outlives_group || communicator_.world_size() == 1) return;
   writes_.emplace(static_cast<WriteWatcher&>(*this));
-  for (const FusedBucket& bucket : buckets) {
-    for (const std::size_t i : bucket.parameters) writes_->watch(gradients.parameter(i), i);
+  for (const FusedBucket& bucket : buckets_) {
+    for (const std::size_t i : bucket.parameters) writes_->watch(gradients_.parameter(i), i);
   }
 }
 

@@ -6,14 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
-#include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
-#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/weights/write_watch.h"
-#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 
@@ -25,9 +21,8 @@ namespace lockstep {
 class WrittenWeights final : private WriteWatcher {
  public:
   /// What is given must outlive this object.
-  WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                 FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies,
-                 const std::unique_ptr<ShardedWeights>& shards, Communicator& communicator);
+  WrittenWeights(UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies,
+                 const std::unique_ptr<ShardedWeights>& shards);
 
   /// Whether this rank's program wrote weights since the last update.
   bool any() const;

@@ -4,15 +4,14 @@
 
 namespace lockstep {
 
-PlacedGradients::PlacedGradients(const UpdatePlan& plan, GradientBuckets& gradients,
-                                 const std::vector<FusedBucket>& buckets, FusedMemory& memory, FusedWatch& watch)
-    : plan_(plan),
-      gradients_(gradients),
-      buckets_(buckets),
-      memory_(memory),
-      watch_(watch),
-      parameters_(parameters_of(buckets)),
-      held_(gradients.num_parameters(), 0) {}
+PlacedGradients::PlacedGradients(UpdateContext& context)
+    : plan_(context.plan),
+      gradients_(context.gradients),
+      buckets_(context.buckets),
+      memory_(*context.memory),
+      watch_(*context.watch),
+      parameters_(parameters_of(buckets_)),
+      held_(gradients_.num_parameters(), 0) {}
 
 void PlacedGradients::gradient_arrived(std::size_t parameter) {
   ++arrivals_;

@@ -5,12 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
-#include "lockstep/parallel/fused/memory/fused_memory.h"
-#include "lockstep/parallel/fused/update_plan.h"
-#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 
@@ -18,8 +14,7 @@ namespace lockstep {
 class PlacedGradients final : public FusedGradients {
  public:
   /// What is given must outlive this object.
-  PlacedGradients(const UpdatePlan& plan, GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                  FusedMemory& memory, FusedWatch& watch);
+  explicit PlacedGradients(UpdateContext& context);
 
   bool wants_every_backward() const override { return false; }
   void backward_begins() override {}

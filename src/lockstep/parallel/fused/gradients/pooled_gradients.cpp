@@ -37,67 +37,73 @@ void add_gradient(at::Tensor& gradient, const at::Tensor& more) {
 
 }  // namespace
 
-PooledGradients::PooledGradients(Parts parts, GradientPool pool)
-    : parts_(std::move(parts)),
+PooledGradients::PooledGradients(UpdateContext& context, ShardedWeights* shards, GradientPool pool)
+    : communicator_(*context.communicator),
+      gradients_(context.gradients),
+      buckets_(context.buckets),
+      memory_(*context.memory),
+      stand_ins_(*context.stand_ins),
+      watch_(*context.watch),
+      shards_(shards),
       pool_(std::move(pool)),
-      parameters_(parameters_of(parts_.buckets)),
-      late_(parts_.gradients.num_parameters()) {}
+      parameters_(parameters_of(buckets_)),
+      late_(gradients_.num_parameters()) {}
 
 // Until now the program may have dropped the gradients of earlier backwards by LibTorch's zero_grad.
 void PooledGradients::backward_begins() {
   if (std::exchange(in_backward_, true)) return;
-  if (parts_.watch.is_waiting() && parts_.watch.gradients_are_gone() && parts_.watch.allows_drop()) {
-    parts_.watch.drop_gradients();
+  if (watch_.is_waiting() && watch_.gradients_are_gone() && watch_.allows_drop()) {
+    watch_.drop_gradients();
   }
   notice_drop();
-  parts_.watch.keep_gradient_faults();
+  watch_.keep_gradient_faults();
   for (const std::size_t i : parameters_) {
-    if (parts_.stand_ins.means(i) == Means::Zeros && parts_.stand_ins.state(i) != State::Zeroed) {
-      parts_.stand_ins.set_means(i, Means::Nothing);
+    if (stand_ins_.means(i) == Means::Zeros && stand_ins_.state(i) != State::Zeroed) {
+      stand_ins_.set_means(i, Means::Nothing);
     }
-    parts_.stand_ins.take_off(i);
+    stand_ins_.take_off(i);
   }
 }
 
 void PooledGradients::backward_left() {
   if (in_backward_) show_all();
-  if (parts_.shards != nullptr) parts_.shards->leave_backward();
+  if (shards_ != nullptr) shards_->leave_backward();
 }
 
 void PooledGradients::show_all() {
   in_backward_ = false;
-  for (const std::size_t i : parameters_) parts_.stand_ins.show(i, parts_.stand_ins.means(i));
+  for (const std::size_t i : parameters_) stand_ins_.show(i, stand_ins_.means(i));
 }
 
 void PooledGradients::gradient_arrived(std::size_t parameter) {
   ++arrivals_;
-  parts_.watch.gradient_arrived(parameter);
+  watch_.gradient_arrived(parameter);
 }
 
 // Collectives within backward, such as those of SyncBatchNorm, and gathering weights keep a rank waiting for others. If
 // this rank waited for them with a bucket that they hold back for an unused parameter, nobody would get on.
 bool PooledGradients::can_start(std::size_t bucket) {
-  const std::size_t index = position_of(parts_.buckets, bucket);
-  const bool meets_ranks = has_sibling_groups() || parts_.shards != nullptr;
-  return !meets_ranks || !pool_.occupant(index) || parts_.memory.is_reduced(*pool_.occupant(index));
+  const std::size_t index = position_of(buckets_, bucket);
+  const bool meets_ranks = has_sibling_groups() || shards_ != nullptr;
+  return !meets_ranks || !pool_.occupant(index) || memory_.is_reduced(*pool_.occupant(index));
 }
 
 std::shared_ptr<Work> PooledGradients::start(std::size_t bucket) {
-  return send(position_of(parts_.buckets, bucket), ReduceOp::Avg, 0);
+  return send(position_of(buckets_, bucket), ReduceOp::Avg, 0);
 }
 
 std::shared_ptr<Work> PooledGradients::send(std::size_t index, ReduceOp op, int active) {
   wait_for_slot(index);
-  fill(parts_.buckets[index]);
+  fill(buckets_[index]);
   pool_.occupy(index);
-  return parts_.memory.begin_reduction(index, {op, kept_sums_ != 0, op == ReduceOp::Sum ? active : 1});
+  return memory_.begin_reduction(index, {op, kept_sums_ != 0, op == ReduceOp::Sum ? active : 1});
 }
 
 void PooledGradients::wait_for_slot(std::size_t index) {
   const auto occupant = pool_.occupant(index);
   if (!occupant) return;
   const auto start = std::chrono::steady_clock::now();
-  parts_.memory.end_reduction(*occupant);
+  memory_.end_reduction(*occupant);
   pool_.leave(*occupant);
   waited_s_ += seconds_since(start);
 }
@@ -105,21 +111,21 @@ void PooledGradients::wait_for_slot(std::size_t index) {
 void PooledGradients::fill(const FusedBucket& bucket) {
   const at::NoGradGuard no_grad;
   for (const std::size_t i : bucket.parameters) {
-    parts_.stand_ins.take_off(i);
-    at::Tensor& grad = parts_.gradients.parameter(i).mutable_grad();
+    stand_ins_.take_off(i);
+    at::Tensor& grad = gradients_.parameter(i).mutable_grad();
     add_gradient(grad, std::exchange(late_[i], at::Tensor()));
-    const bool has_gradient = parts_.gradients.take(i);
-    parts_.gradients.take_off(i);
-    if (has_gradient || parts_.stand_ins.means(i) == Means::Zeros) parts_.stand_ins.set_means(i, Means::Sum);
-    if (has_gradient) parts_.watch.gradient_sent(i);
+    const bool has_gradient = gradients_.take(i);
+    gradients_.take_off(i);
+    if (has_gradient || stand_ins_.means(i) == Means::Zeros) stand_ins_.set_means(i, Means::Sum);
+    if (has_gradient) watch_.gradient_sent(i);
   }
-  zero_gaps(bucket, parts_.gradients);
+  zero_gaps(bucket, gradients_);
 }
 
 void PooledGradients::give_back(std::size_t parameter, const at::Tensor& late) {
   if (!late.defined()) return;
   add_gradient(late_[parameter], late);
-  parts_.stand_ins.set_means(parameter, Means::Sum);
+  stand_ins_.set_means(parameter, Means::Sum);
 }
 
 void PooledGradients::backward_ended(bool) {
@@ -130,11 +136,11 @@ void PooledGradients::backward_ended(bool) {
 // Also counts what was sent since the last call as one reduction, of all buckets.
 void PooledGradients::end_reductions() {
   bool any = false;
-  for (std::size_t index = 0; index < parts_.buckets.size(); ++index) {
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
     const auto occupant = pool_.occupant(index);
     if (!occupant) continue;
     any = true;
-    parts_.memory.end_reduction(*occupant);
+    memory_.end_reduction(*occupant);
     pool_.leave(*occupant);
   }
   if (!any) return;
@@ -146,13 +152,13 @@ double PooledGradients::take_waited_s() { return std::exchange(waited_s_, 0); }
 
 // Whether this rank has a gradient that is in no sum.
 bool PooledGradients::has_more(std::size_t parameter) const {
-  return late_[parameter].defined() || parts_.stand_ins.state(parameter) == State::Other;
+  return late_[parameter].defined() || stand_ins_.state(parameter) == State::Other;
 }
 
 void PooledGradients::collect(std::vector<std::uint8_t>& contributed) {
   for (const std::size_t i : parameters_) {
-    const bool is_zero = parts_.stand_ins.means(i) == Means::Zeros && parts_.stand_ins.state(i) == State::Zeroed;
-    contributed[i] = parts_.stand_ins.means(i) == Means::Sum || is_zero || has_more(i) ? 1 : 0;
+    const bool is_zero = stand_ins_.means(i) == Means::Zeros && stand_ins_.state(i) == State::Zeroed;
+    contributed[i] = stand_ins_.means(i) == Means::Sum || is_zero || has_more(i) ? 1 : 0;
   }
 }
 
@@ -165,7 +171,7 @@ bool PooledGradients::are_summed() const {
 }
 
 void PooledGradients::reduce(ReduceOp op, int active) {
-  for (std::size_t index = 0; index < parts_.buckets.size(); ++index) send(index, op, active);
+  for (std::size_t index = 0; index < buckets_.size(); ++index) send(index, op, active);
   end_reductions();
   show_all();
 }
@@ -174,7 +180,7 @@ std::size_t PooledGradients::end_update(const std::vector<std::uint8_t>& contrib
   std::size_t unused = 0;
   for (const std::size_t i : parameters_) {
     if (contributed[i] != 0) {
-      parts_.stand_ins.show(i, Means::Sum);
+      stand_ins_.show(i, Means::Sum);
     } else {
       ++unused;
     }
@@ -186,17 +192,17 @@ void PooledGradients::zero(bool) {
   kept_sums_ = 0;
   has_dropped_ = true;
   for (const std::size_t i : parameters_) {
-    if (parts_.stand_ins.means(i) != Means::Nothing) parts_.stand_ins.show(i, Means::Zeros);
+    if (stand_ins_.means(i) != Means::Nothing) stand_ins_.show(i, Means::Zeros);
   }
 }
 
 std::optional<std::uint8_t> PooledGradients::kept_sums() const {
-  if (parts_.stand_ins.any_sum()) return kept_sums_;
+  if (stand_ins_.any_sum()) return kept_sums_;
   return has_dropped_ ? std::optional<std::uint8_t>(0) : std::nullopt;
 }
 
 void PooledGradients::notice_drop() {
-  if (parts_.stand_ins.any_sum() && parts_.watch.gradients_are_gone()) drop();
+  if (stand_ins_.any_sum() && watch_.gradients_are_gone()) drop();
 }
 
 void PooledGradients::drop() {
@@ -204,13 +210,13 @@ void PooledGradients::drop() {
   has_dropped_ = true;
   for (const std::size_t i : parameters_) {
     late_[i].reset();
-    if (parts_.stand_ins.means(i) == Means::Nothing) continue;
-    const State state = parts_.stand_ins.state(i);
+    if (stand_ins_.means(i) == Means::Nothing) continue;
+    const State state = stand_ins_.state(i);
     const bool is_shown = state != State::Gone && state != State::Other;
     if (is_shown) {
-      parts_.stand_ins.show(i, Means::Zeros);
+      stand_ins_.show(i, Means::Zeros);
     } else {
-      parts_.stand_ins.set_means(i, Means::Nothing);
+      stand_ins_.set_means(i, Means::Nothing);
     }
   }
 }
@@ -218,30 +224,30 @@ void PooledGradients::drop() {
 std::uint64_t PooledGradients::writes() const {
   std::uint64_t count = arrivals_;
   for (const std::size_t i : parameters_) {
-    const at::Tensor& grad = parts_.gradients.parameter(i).grad();
+    const at::Tensor& grad = gradients_.parameter(i).grad();
     // Another tensor counts as new.
-    if (grad.defined()) count += parts_.stand_ins.state(i) == State::Other ? std::uint64_t{1} << 32 : grad._version();
+    if (grad.defined()) count += stand_ins_.state(i) == State::Other ? std::uint64_t{1} << 32 : grad._version();
   }
   return count;
 }
 
 std::vector<at::Tensor> PooledGradients::gather() {
   notice_drop();
-  const std::size_t count = parts_.gradients.num_parameters();
+  const std::size_t count = gradients_.num_parameters();
   std::vector<std::uint8_t> summed(count + 1, 0);  // by parameter; then how many reductions there are
-  for (const std::size_t i : parameters_) summed[i] = parts_.stand_ins.means(i) == Means::Sum ? 1 : 0;
+  for (const std::size_t i : parameters_) summed[i] = stand_ins_.means(i) == Means::Sum ? 1 : 0;
   summed[count] = kept_sums().value_or(0);
-  reduce_marks(*parts_.communicator, summed);
+  reduce_marks(communicator_, summed);
   std::vector<at::Tensor> averages(count);
   if (summed[count] == 0) return averages;
-  for (std::size_t index = 0; index < parts_.buckets.size(); ++index) {
-    const FusedBucket& bucket = parts_.buckets[index];
-    const at::Tensor own = parts_.memory.sum(index);
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    const FusedBucket& bucket = buckets_[index];
+    const at::Tensor own = memory_.sum(index);
     at::Tensor whole = at::empty({bucket.gradients.numel()}, own.options());
-    parts_.communicator->all_gather(whole, own);
+    communicator_.all_gather(whole, own);
     for (std::size_t k = 0; k < bucket.parameters.size(); ++k) {
       const std::size_t i = bucket.parameters[k];
-      if (summed[i] != 0) averages[i] = memory_piece(whole, bucket.offsets[k], parts_.gradients.parameter(i).sizes());
+      if (summed[i] != 0) averages[i] = memory_piece(whole, bucket.offsets[k], gradients_.parameter(i).sizes());
     }
   }
   return averages;
@@ -252,10 +258,10 @@ void PooledGradients::leave() {
   const at::NoGradGuard no_grad;
   in_backward_ = false;
   for (const std::size_t i : parameters_) {
-    const at::Tensor& parameter = parts_.gradients.parameter(i);
-    const bool is_zero = parts_.stand_ins.means(i) == Means::Zeros && parts_.stand_ins.state(i) == State::Zeroed;
-    parts_.stand_ins.take_off(i);
-    parts_.stand_ins.set_means(i, Means::Nothing);
+    const at::Tensor& parameter = gradients_.parameter(i);
+    const bool is_zero = stand_ins_.means(i) == Means::Zeros && stand_ins_.state(i) == State::Zeroed;
+    stand_ins_.take_off(i);
+    stand_ins_.set_means(i, Means::Nothing);
     at::Tensor& grad = parameter.mutable_grad();
     add_gradient(grad, std::exchange(late_[i], at::Tensor()));
     if (is_zero && !grad.defined()) grad = at::zeros_like(parameter);  // an update by zeros is not none

@@ -6,15 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
-#include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
-#include "lockstep/parallel/fused/gradients/stand_ins.h"
-#include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
-#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 
@@ -24,17 +19,8 @@ namespace lockstep {
 /// further reductions to the sums that they keep.
 class PooledGradients final : public FusedGradients {
  public:
-  struct Parts {
-    std::shared_ptr<Communicator> communicator;
-    GradientBuckets& gradients;
-    const std::vector<FusedBucket>& buckets;
-    FusedMemory& memory;
-    StandIns& stand_ins;
-    FusedWatch& watch;
-    ShardedWeights* shards;  ///< null if weights are not in shards
-  };
-  /// What is given must outlive this object.
-  PooledGradients(Parts parts, GradientPool pool);
+  /// What is given must outlive this object. @param shards  null if weights are not in shards
+  PooledGradients(UpdateContext& context, ShardedWeights* shards, GradientPool pool);
 
   bool wants_every_backward() const override { return true; }
   void backward_begins() override;
@@ -69,7 +55,13 @@ class PooledGradients final : public FusedGradients {
   void show_all();
   bool has_more(std::size_t parameter) const;
 
-  Parts parts_;
+  Communicator& communicator_;
+  GradientBuckets& gradients_;
+  const std::vector<FusedBucket>& buckets_;
+  FusedMemory& memory_;
+  StandIns& stand_ins_;
+  FusedWatch& watch_;
+  ShardedWeights* const shards_;  // null if weights are not in shards
   GradientPool pool_;
   std::vector<std::size_t> parameters_;  // in ascending order
   std::vector<at::Tensor> late_;         // by parameter: arrived after its bucket had started

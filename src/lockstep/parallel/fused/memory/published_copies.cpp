@@ -19,21 +19,19 @@ std::int64_t whole_lines(std::int64_t numel) { return (numel + kLineElements - 1
 
 }  // namespace
 
-PublishedCopies::PublishedCopies(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
-                                 const GradientBuckets& gradients, FusedMemory& memory, const FusedWatch& watch,
-                                 Communicator& communicator)
-    : plan_(plan),
-      buckets_(buckets),
-      gradients_(gradients),
-      memory_(memory),
-      watch_(watch),
-      communicator_(communicator),
-      slots_(gradients.num_parameters()) {
+PublishedCopies::PublishedCopies(const UpdateContext& context)
+    : plan_(context.plan),
+      buckets_(context.buckets),
+      gradients_(context.gradients),
+      memory_(*context.memory),
+      watch_(*context.watch),
+      communicator_(*context.communicator),
+      slots_(gradients_.num_parameters()) {
   std::vector<at::Tensor> offered;
-  for (const FusedBucket& bucket : buckets) {
+  for (const FusedBucket& bucket : buckets_) {
     if (bucket.weights.scalar_type() != at::ScalarType::Float) continue;
     for (const std::size_t i : bucket.parameters) {
-      offered.push_back(gradients.parameter(i));
+      offered.push_back(gradients_.parameter(i));
       indices_.emplace(offered.back().unsafeGetTensorImpl(), i);
     }
   }

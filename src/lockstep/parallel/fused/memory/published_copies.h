@@ -9,13 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/optim/kernels/kernels.h"
-#include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_watch.h"
-#include "lockstep/parallel/fused/memory/fused_memory.h"
-#include "lockstep/parallel/fused/update_plan.h"
-#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/update/update_context.h"
 #include "lockstep/tensor/compute_copy.h"
 
 namespace lockstep {
@@ -30,8 +25,7 @@ namespace lockstep {
 class PublishedCopies final : public ComputeCopySource {
  public:
   /// Offers copies to `compute_copy`. What is given must outlive this object.
-  PublishedCopies(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
-                  FusedMemory& memory, const FusedWatch& watch, Communicator& communicator);
+  explicit PublishedCopies(const UpdateContext& context);
 
   at::Tensor current_copy(const at::Tensor& parameter) override;
 

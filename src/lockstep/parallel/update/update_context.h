@@ -1,0 +1,56 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/gradients/stand_ins.h"
+#include "lockstep/parallel/fused/memory/fused_memory.h"
+#include "lockstep/parallel/fused/update_plan.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/reducer/reducer.h"
+
+namespace lockstep {
+
+/// What the parts of one fused update share. Whoever makes the update fills it from top to bottom; `end` takes back
+/// what exists only while the update is in force.
+struct UpdateContext {
+  UpdateContext(FlatOptimizer& its_optimizer, Reducer& its_reducer, std::shared_ptr<Communicator> ranks)
+      : optimizer(its_optimizer),
+        reducer(its_reducer),
+        gradients(its_reducer.buckets()),
+        communicator(std::move(ranks)) {}
+
+  void start_watching(std::vector<at::Tensor> parameters) {
+    stand_ins.emplace(parameters);
+    watch.emplace(std::move(parameters), *stand_ins);
+  }
+  void end() {
+    watch.reset();
+    stand_ins.reset();
+    memory.reset();
+  }
+
+  FlatOptimizer& optimizer;  ///< may go before the update does, which is in force no longer then
+  Reducer& reducer;
+  GradientBuckets& gradients;
+  const std::shared_ptr<Communicator> communicator;
+  std::vector<FusedBucket> buckets;
+  std::unordered_map<const c10::TensorImpl*, std::size_t> covered;  ///< index of each fused parameter in `gradients`
+  UpdatePlan plan;
+  // While the update is in force:
+  std::unique_ptr<FusedMemory> memory;
+  std::optional<StandIns> stand_ins;  ///< of the fused parameters' gradients
+  std::optional<FusedWatch> watch;    ///< of the fused parameters
+};
+
+}  // namespace lockstep
