@@ -52,8 +52,8 @@ bool FusedUpdate::shadow_update() {
     while (true) {
       context_.reducer.drop_gradients();
       agree(nullptr);
-      if (agreement_.active_ranks() == 0) return true;
-      switch (agreement_.request().kind) {
+      if (context_.agreement.active_ranks() == 0) return true;
+      switch (context_.agreement.request().kind) {
         case UpdateRequest::Kind::Norm:
           run_norm();
           break;
@@ -71,7 +71,7 @@ bool FusedUpdate::shadow_update() {
 // Finds out what this rank has to say in the agreement.
 void FusedUpdate::look() {
   FusedWatch& watch = *context_.watch;
-  agreement_.clear();
+  context_.agreement.clear();
   if (parts_->shards) parts_->shards->free_all();  // finds what was written
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
   parts_->gradients->notice_drop();
@@ -81,60 +81,58 @@ void FusedUpdate::look() {
   const bool has_fault = parts_->faults.find() || parts_->faults.find_stale_copies();
   if (has_fault || !unsummed.empty()) {
     parts_->faults.add(unsummed, FusedFault::NoSliceSum);
-    agreement_.set_faulty();
+    context_.agreement.set_faulty();
   } else {
-    parts_->gradients->collect(agreement_.contributed());
+    parts_->gradients->collect(context_.agreement.contributed());
   }
-  if (parts_->written.any()) agreement_.set_moved();
-  if (parts_->copies && parts_->copies->are_wanted()) agreement_.set_wants_copies();
-  if (sharded_copies() != nullptr && sharded_copies()->are_wanted()) agreement_.set_wants_copies();
-  if (!parts_->gradients->are_summed()) agreement_.set_stale();
+  parts_->written.look();
+  if (parts_->copies && parts_->copies->are_wanted()) context_.agreement.say(wants_copies_);
+  if (sharded_copies() != nullptr && sharded_copies()->are_wanted()) context_.agreement.say(wants_copies_);
+  if (!parts_->gradients->are_summed()) context_.agreement.say(stale_);
   if (!context_.reducer.all_left()) return;
   const std::uint32_t bits = context_.reducer.replica_watch().look();
-  if (!context_.reducer.join_period().is_on()) agreement_.set_bits(bits);  // a rank without inputs has older weights
+  if (!context_.reducer.join_period().is_on())
+    context_.agreement.say(bits_, bits);  // a rank without inputs has older weights
 }
 
 // @param request  null: this rank has run out of inputs
 void FusedUpdate::agree(const UpdateRequest* request) {
   zeroed_ = false;
   look();
-  terms_.write_common(agreement_);
+  terms_.write_common();
   if (request != nullptr) {
-    agreement_.set_request(*request);
-    terms_.write(agreement_, request->kind);
-    if (const auto kept = parts_->gradients->kept_sums()) agreement_.set_kept_sums(*kept);
+    context_.agreement.set_request(*request);
+    terms_.write(request->kind);
+    parts_->gradients->say_kept_sums();
   } else {
-    agreement_.set_joined(context_.communicator->rank());
+    context_.agreement.set_joined(context_.communicator->rank());
   }
-  if (slices_ != nullptr) agreement_.set_update(slices_->update());
+  if (slices_ != nullptr) context_.agreement.say(*update_number_, slices_->update());
   const auto start = std::chrono::steady_clock::now();
-  agreement_.exchange(parts_->shards ? parts_->shards->gathering() : *context_.communicator);
+  context_.agreement.exchange(parts_->shards ? parts_->shards->gathering() : *context_.communicator);
   context_.reducer.statistics().waited_s += seconds_since(start);
-  if (agreement_.faulty()) parts_->faults.throw_agreed();
-  if (agreement_.updates_differ()) throw_different_updates(*context_.communicator, slices_->update());
-  terms_.check_agreed(*context_.communicator, agreement_, request);
-  if (agreement_.sums_differ()) {
-    throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
-                      context_.communicator->membership().where() + ", fused optimizer that shares out gradients",
-                      "call zero_grad() on every rank, or on none, between two backwards");
-  }
+  if (context_.agreement.faulty()) parts_->faults.throw_agreed();
+  if (slices_ != nullptr && context_.agreement.differs(*update_number_))
+    throw_different_updates(*context_.communicator, slices_->update());
+  terms_.check_agreed(*context_.communicator, request);
+  parts_->gradients->check_kept_sums();
   take_up_agreement(/*computes=*/request != nullptr);
 }
 
 // What the ranks have told each other. @param computes  this rank has inputs
 void FusedUpdate::take_up_agreement(bool computes) {
-  if (agreement_.moved()) parts_->written.take_up(computes);
+  if (parts_->written.any()) parts_->written.take_up(computes);
   publish_copies();
-  context_.reducer.replica_watch().compare(*context_.communicator, agreement_.differing_bits());
-  context_.reducer.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
-  const int active = agreement_.active_ranks();
+  context_.reducer.replica_watch().compare(*context_.communicator, context_.agreement.differing_bytes(bits_));
+  context_.reducer.join_period().set_lowest_active_rank(context_.agreement.lowest_active_rank());
+  const int active = context_.agreement.active_ranks();
   if (active == 0) return;
   if (active < context_.communicator->world_size()) {
     // Ranks without inputs do not step their schedulers, and received no list of parameters.
-    if (agreement_.request().kind == UpdateRequest::Kind::Update) {
-      broadcast_group_options(*context_.communicator, context_.optimizer, agreement_.lowest_active_rank());
+    if (context_.agreement.request().kind == UpdateRequest::Kind::Update) {
+      broadcast_group_options(*context_.communicator, context_.optimizer, context_.agreement.lowest_active_rank());
     } else {
-      selection_.broadcast(*context_.communicator, agreement_.lowest_active_rank());
+      selection_.broadcast(*context_.communicator, context_.agreement.lowest_active_rank());
     }
   }
   reduce_rest();
@@ -142,17 +140,18 @@ void FusedUpdate::take_up_agreement(bool computes) {
 
 // Adds up what backward has not.
 void FusedUpdate::reduce_rest() {
-  parts_->gradients->set_kept_sums(agreement_.kept_sums());
+  parts_->gradients->take_kept_sums();
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
-  const bool can_wait = agreement_.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
-  if (!agreement_.stale() || can_wait) return;
-  parts_->gradients->reduce(reduce_op(), agreement_.active_ranks());
+  const bool can_wait =
+      context_.agreement.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
+  if (!context_.agreement.said(stale_) || can_wait) return;
+  parts_->gradients->reduce(reduce_op(), context_.agreement.active_ranks());
   if (context_.plan.gives_buckets_back) count_reduction();
   if (slices_ != nullptr) parts_->gradients->sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
-  const StepOptions options = agreement_.request().options;
+  const StepOptions options = context_.agreement.request().options;
   FusedMemory& memory = *context_.memory;
   StepResult result;
   double factor = options.gradient_factor;
@@ -165,7 +164,7 @@ StepResult FusedUpdate::run_update() {
     const bool others = GradientMemory(other_parameters()).all_finite();
     result.skipped = !all_finite_over_ranks(*context_.communicator, memory, owned_gradients(), others);
   }
-  const bool has_inputs = !agreement_.joined(context_.communicator->rank());
+  const bool has_inputs = !context_.agreement.joined(context_.communicator->rank());
   double waited_s = 0;
   if (result.skipped) {
     memory.finish({});
@@ -173,7 +172,7 @@ StepResult FusedUpdate::run_update() {
   } else {
     // Whoever finishes the update for a lost rank needs all sums. Clipping has waited for them: its norm needs them.
     if (recovery_ && options.max_norm == 0 && context_.communicator->world_size() > 1) context_.communicator->barrier();
-    const UpdateNote note{factor, result.norm, agreement_.contributed()};
+    const UpdateNote note{factor, result.norm, context_.agreement.contributed()};
     if (recovery_) recovery_->decide(note);
     update_buckets(factor, options.zero_grad);
     const auto start = std::chrono::steady_clock::now();
@@ -203,7 +202,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     SegmentUpdate update;
     bool any = false;
     for (const std::size_t parameter : bucket.parameters) {
-      update.skip.push_back(agreement_.contributed()[parameter] == 0);
+      update.skip.push_back(context_.agreement.contributed()[parameter] == 0);
       any = any || !update.skip.back();
     }
     if (!any && !recovery_) continue;
@@ -235,9 +234,10 @@ void FusedUpdate::zero_others() {
 
 void FusedUpdate::count_update(double waited_s) {
   StepStatistics& statistics = context_.reducer.statistics();
-  statistics.unused_parameters += parts_->gradients->end_update(agreement_.contributed());
+  statistics.unused_parameters += parts_->gradients->end_update(context_.agreement.contributed());
   statistics.waited_s += waited_s;
-  if (agreement_.stale() && !context_.plan.gives_buckets_back) count_reduction();  // else counted where it was made
+  if (context_.agreement.said(stale_) && !context_.plan.gives_buckets_back)
+    count_reduction();  // else counted where it was made
 }
 
 void FusedUpdate::count_reduction() {
@@ -257,7 +257,7 @@ ReduceOp FusedUpdate::reduce_op() const {
 }
 
 int FusedUpdate::divisor() const {
-  return context_.reducer.join_period().divides_by_active_ranks() ? agreement_.active_ranks()
+  return context_.reducer.join_period().divides_by_active_ranks() ? context_.agreement.active_ranks()
                                                                   : context_.communicator->world_size();
 }
 
@@ -282,7 +282,8 @@ std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
 double FusedUpdate::global_norm() {
   if (slices_ != nullptr) return whole_norm(indices_of_optimizer());
   const GradientMemory others(other_parameters());
-  const bool counts_others = context_.communicator->rank() == agreement_.lowest_active_rank() && others.count() > 0;
+  const bool counts_others =
+      context_.communicator->rank() == context_.agreement.lowest_active_rank() && others.count() > 0;
   return norm_over_ranks(*context_.communicator, *context_.memory, owned_gradients(),
                          counts_others ? others.norm(2) : 0, 2);
 }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,7 +103,8 @@ class FusedUpdate final : public StepDelegate {
     Parts(UpdateContext& context, std::unique_ptr<ShardedWeights> shards);
   };
 
-  FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
+  FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
+              const Slices* slices);
 
   void take_over(const FuseOptions& options);
   void place_gradients(at::ScalarType dtype);
@@ -170,8 +172,8 @@ class FusedUpdate final : public StepDelegate {
   }
 
   UpdateContext context_;
-  bool is_active_ = true;
-  const Slices* slices_ = nullptr;
+  bool is_active_ = false;
+  const Slices* slices_;
   std::unique_ptr<Parts> parts_;
   UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
   MemoryHosts hosts_;                            // with `rescue_`
@@ -181,7 +183,10 @@ class FusedUpdate final : public StepDelegate {
   std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
   std::unique_ptr<SumExchange> sum_exchange_;    // with `rescue_`, between hosts
   UpdateTerms terms_;
-  UpdateAgreement agreement_;
+  const AnySlot stale_;                  // sums of all ranks' gradients do not have all that this rank has
+  const AnySlot wants_copies_;           // a forward has asked for bf16 copies of weights that have none
+  const EqualSlot<std::uint32_t> bits_;  // of replicas
+  std::optional<EqualSlot<std::uint64_t>> update_number_;  // with slices
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with slices, in the order of the call
   bool zeroed_ = false;                // the last update left zeros

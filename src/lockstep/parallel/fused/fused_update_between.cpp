@@ -29,11 +29,11 @@ void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, dou
 }
 
 double FusedUpdate::run_norm() {
-  const double p = agreement_.request().clip.norm_type;
+  const double p = context_.agreement.request().clip.norm_type;
   double norm = 0;
   if (p == 0) {
     // Known on every rank since the agreement.
-    const auto& contributed = agreement_.contributed();
+    const auto& contributed = context_.agreement.contributed();
     for (std::size_t i = 0; i < contributed.size(); ++i) norm += contributed[i] * selection_.count(i);
     if (slices_ != nullptr) {
       // Scaling writes the terms of a sum, so every rank has made its sums before.
@@ -42,7 +42,8 @@ double FusedUpdate::run_norm() {
     }
   } else {
     // Zeros change only norms of a negative order.
-    const std::vector<std::uint8_t> contributed = p < 0 ? agreement_.contributed() : std::vector<std::uint8_t>();
+    const std::vector<std::uint8_t> contributed =
+        p < 0 ? context_.agreement.contributed() : std::vector<std::uint8_t>();
     std::vector<OwnedGradients> parts;
     for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
       const auto selected = selection_.cut(owned_gradients(b), context_.buckets[b], context_.gradients, contributed);
@@ -53,11 +54,11 @@ double FusedUpdate::run_norm() {
                : norm_over_ranks(*context_.communicator, *context_.memory, parts, 0, p);
   }
   context_.memory->finish({});
-  return p < 0 && !selection_.any_of(agreement_.contributed()) ? -1 : norm;
+  return p < 0 && !selection_.any_of(context_.agreement.contributed()) ? -1 : norm;
 }
 
 void FusedUpdate::run_scale() {
-  const double factor = agreement_.request().factor;
+  const double factor = context_.agreement.request().factor;
   for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
     const FusedBucket& bucket = context_.buckets[b];
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {

@@ -47,11 +47,17 @@ void check_stage(const FuseOptions& options, const Communicator& communicator) {
 FusedUpdate::Parts::Parts(UpdateContext& context, std::unique_ptr<ShardedWeights> with_shards)
     : shards(std::move(with_shards)), faults(context, copies), written(context, copies, shards) {}
 
-FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
+FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
+                         const Slices* slices)
     : context_(optimizer, reducer, std::move(communicator)),
-      terms_(optimizer, reducer),
-      agreement_(context_.gradients.num_parameters(), context_.communicator->world_size()),
-      selection_(context_.gradients.num_parameters()) {}
+      slices_(slices),
+      terms_(optimizer, reducer, context_.agreement),
+      stale_(context_.agreement.any()),
+      wants_copies_(context_.agreement.any()),
+      bits_(context_.agreement.equal<std::uint32_t>()),
+      selection_(context_.gradients.num_parameters()) {
+  if (slices != nullptr) update_number_ = context_.agreement.equal<std::uint64_t>();
+}
 
 FusedUpdate::~FusedUpdate() { release(memory_stays()); }
 
@@ -69,7 +75,8 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
                 communicator->membership().where() + ", fuse", "choose Float or BFloat16");
   }
   check_stage(options, *communicator);
-  if (communicator->world_size() > 1) UpdateTerms(optimizer, reducer).check_equal(*communicator, lines_of(options));
+  std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator, slices));
+  if (communicator->world_size() > 1) fused->terms_.check_equal(*communicator, lines_of(options));
   const GradientBuckets& gradients = reducer.buckets();
   std::vector<FusedBucket> buckets = choose_fused_buckets(gradients, optimizer, *communicator);
   std::vector<at::Tensor> chosen;
@@ -93,10 +100,9 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   if (rescue != nullptr && reason.empty()) reason = rescue->refusal(*communicator, options, slices != nullptr);
   if (!reason.empty()) return nullptr;
   if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
-  std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
-  fused->slices_ = slices;
   fused->rescue_ = rescue;
   fused->context_.buckets = std::move(buckets);
+  fused->is_active_ = true;
   try {
     fused->take_over(options);
   } catch (const Error& error) {
@@ -186,7 +192,7 @@ void FusedUpdate::publish_copies() {
   PublishedCopies* const published = parts_->copies.get();
   ShardedCopies* const sharded = sharded_copies();
   if (published == nullptr && sharded == nullptr) return;
-  if (agreement_.wants_copies()) return published != nullptr ? published->make_wanted() : sharded->agree();
+  if (context_.agreement.said(wants_copies_)) return published != nullptr ? published->make_wanted() : sharded->agree();
   const bool are_unused = published != nullptr ? published->are_unused() : sharded->are_unused();
   if (are_unused && !std::exchange(has_missed_copies_, true) && context_.communicator->rank() == 0) {
     log_info(

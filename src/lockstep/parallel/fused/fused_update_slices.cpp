@@ -64,8 +64,8 @@ std::vector<std::size_t> FusedUpdate::indices_of_optimizer() const {
 }
 
 double FusedUpdate::whole_norm(const std::vector<std::size_t>& parameters) {
-  const double p = agreement_.request().clip.norm_type;
-  if (agreement_.request().kind == UpdateRequest::Kind::Norm && p != 2) {
+  const double p = context_.agreement.request().clip.norm_type;
+  if (context_.agreement.request().kind == UpdateRequest::Kind::Norm && p != 2) {
     throw AgreedError(fmt::format("the norm of order {} with virtual shards and a fused optimizer, whose additions "
                                   "depend on the number of ranks",
                                   p),

@@ -28,7 +28,9 @@ WrittenWeights::WrittenWeights(UpdateContext& context, const std::unique_ptr<Pub
       watch_(*context.watch),
       copies_(copies),
       shards_(shards),
-      communicator_(*context.communicator) {
+      communicator_(*context.communicator),
+      agreement_(context.agreement),
+      moved_(agreement_.any()) {
   if (!plan_.shares_weights() || plan_.outlives_group || communicator_.world_size() == 1) return;
   writes_.emplace(static_cast<WriteWatcher&>(*this));
   for (const FusedBucket& bucket : buckets_) {
@@ -51,7 +53,11 @@ bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) cons
          parameter.data_ptr() != static_cast<const std::byte*>(bucket.weights.data_ptr()) + offset;
 }
 
-bool WrittenWeights::any() const {
+void WrittenWeights::look() {
+  if (any_here()) agreement_.say(moved_);
+}
+
+bool WrittenWeights::any_here() const {
   if (watch_.any_writes()) return true;
   for (const FusedBucket& bucket : buckets_) {
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {

@@ -24,8 +24,10 @@ class WrittenWeights final : private WriteWatcher {
   WrittenWeights(UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies,
                  const std::unique_ptr<ShardedWeights>& shards);
 
-  /// Whether this rank's program wrote weights since the last update.
-  bool any() const;
+  /// Tells the other ranks if this rank's program wrote weights since the last update.
+  void look();
+  /// Whether any rank's did.
+  bool any() const { return agreement_.said(moved_); }
   /// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the
   /// update updates them; if ranks share one copy, each rank copies its share. Their bf16 copies are made again.
   /// Collective.
@@ -37,6 +39,7 @@ class WrittenWeights final : private WriteWatcher {
 
  private:
   void before_write(std::size_t parameter) override;
+  bool any_here() const;
   bool is_moved(const FusedBucket& bucket, std::size_t place) const;
   std::vector<std::uint8_t> own_changes() const;
   void check_all_moved(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes);
@@ -54,6 +57,8 @@ class WrittenWeights final : private WriteWatcher {
   const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
   const std::unique_ptr<ShardedWeights>& shards_;   // null if each rank has all weights
   Communicator& communicator_;
+  UpdateAgreement& agreement_;
+  const AnySlot moved_;
   std::optional<WatchedWrites> writes_;  // empty if each rank has its own, or memory outlives the ranks
   bool has_warned_ = false;              // about writes to shared weights; equal on all ranks
 };

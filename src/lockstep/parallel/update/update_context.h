@@ -11,6 +11,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fused/agreement/update_agreement.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradients/stand_ins.h"
@@ -28,7 +29,8 @@ struct UpdateContext {
       : optimizer(its_optimizer),
         reducer(its_reducer),
         gradients(its_reducer.buckets()),
-        communicator(std::move(ranks)) {}
+        communicator(std::move(ranks)),
+        agreement(gradients.num_parameters(), communicator->world_size()) {}
 
   void start_watching(std::vector<at::Tensor> parameters) {
     stand_ins.emplace(parameters);
@@ -47,6 +49,7 @@ struct UpdateContext {
   std::vector<FusedBucket> buckets;
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered;  ///< index of each fused parameter in `gradients`
   UpdatePlan plan;
+  UpdateAgreement agreement;
   // While the update is in force:
   std::unique_ptr<FusedMemory> memory;
   std::optional<StandIns> stand_ins;  ///< of the fused parameters' gradients

@@ -3,17 +3,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 namespace lockstep {
-namespace {
-
 // kind, max_norm, gradient_factor, zero_grad, check_finite, then what clip_grad_norm_ was called with, factor, and the
 // selection in two halves, because a double holds whole numbers only up to 2^53.
-using RequestNumbers = std::array<double, 11>;
-
-RequestNumbers numbers_of(const UpdateRequest& request) {
+UpdateAgreement::RequestNumbers UpdateAgreement::numbers_of(const UpdateRequest& request) {
   const StepOptions& options = request.options;
   return {static_cast<double>(request.kind),
           options.max_norm,
@@ -28,7 +22,7 @@ RequestNumbers numbers_of(const UpdateRequest& request) {
           static_cast<double>(request.selection & 0xffffffff)};
 }
 
-UpdateRequest request_of(const RequestNumbers& numbers) {
+UpdateRequest UpdateAgreement::request_of(const RequestNumbers& numbers) {
   UpdateRequest request;
   request.kind = static_cast<UpdateRequest::Kind>(static_cast<int>(numbers[0]));
   request.options.max_norm = numbers[1];
@@ -41,47 +35,22 @@ UpdateRequest request_of(const RequestNumbers& numbers) {
   return request;
 }
 
-// A value and its complement. The maxima over all ranks are complements of each other only if all values are equal.
-template <typename Value>
-void write_with_complement(const Value& value, std::uint8_t* bytes) {
-  std::memcpy(bytes, &value, sizeof(value));
-  for (std::size_t i = 0; i < sizeof(value); ++i) bytes[sizeof(value) + i] = static_cast<std::uint8_t>(~bytes[i]);
-}
-
-// Whether ranks wrote different values for a byte, whose complement is `distance` bytes behind it. Zeros on ranks that
-// wrote nothing do not count.
-bool differs(const std::uint8_t* byte, std::size_t distance) {
-  const bool is_written = byte[0] != 0 || byte[distance] != 0;
-  return is_written && byte[0] != static_cast<std::uint8_t>(~byte[distance]);
-}
-
-// The same of a value of `size` bytes.
-bool any_differs(const std::uint8_t* value, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) {
-    if (differs(value + i, size)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 UpdateAgreement::UpdateAgreement(std::size_t parameters, int world_size)
-    : contributed_(parameters, 0), joined_(static_cast<std::size_t>(world_size), 0) {}
+    : contributed_(parameters, 0),
+      joined_(static_cast<std::size_t>(world_size), 0),
+      request_slot_(equal<RequestNumbers>()),
+      faulty_(any()) {}
+
+std::size_t UpdateAgreement::claim(std::size_t bytes) {
+  const std::size_t at = slots_.size();
+  slots_.resize(at + bytes, 0);
+  return at;
+}
 
 void UpdateAgreement::clear() {
   std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
   std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
-  stale_ = faulty_ = moved_ = wants_copies_ = false;
-  bits_.reset();
-  kept_sums_.reset();
-  sums_differ_ = false;
-  update_.reset();
-  updates_differ_ = false;
-  common_.reset();
-  settings_.reset();
-  place_.reset();
-  left_out_.reset();
-  terms_differ_ = common_differs_ = left_out_differs_ = false;
+  std::fill(slots_.begin(), slots_.end(), std::uint8_t{0});
   has_request_ = false;
   request_ = UpdateRequest();
 }
@@ -89,60 +58,45 @@ void UpdateAgreement::clear() {
 void UpdateAgreement::set_request(const UpdateRequest& request) {
   request_ = request;
   has_request_ = true;
+  say(request_slot_, numbers_of(request));
+}
+
+void UpdateAgreement::write(std::size_t at, const void* value, std::size_t size) {
+  std::uint8_t* const bytes = &slots_[at];
+  std::memcpy(bytes, value, size);
+  for (std::size_t i = 0; i < size; ++i) bytes[size + i] = static_cast<std::uint8_t>(~bytes[i]);
+}
+
+bool UpdateAgreement::is_written(std::size_t at, std::size_t size) const {
+  const auto begin = slots_.begin() + static_cast<std::ptrdiff_t>(at);
+  return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(2 * size), [](std::uint8_t byte) { return byte != 0; });
+}
+
+bool UpdateAgreement::differs(std::size_t at, std::size_t distance) const {
+  const std::uint8_t byte = slots_[at];
+  const std::uint8_t complement = slots_[at + distance];
+  return (byte != 0 || complement != 0) && byte != static_cast<std::uint8_t>(~complement);
 }
 
 void UpdateAgreement::exchange(Communicator& communicator) {
-  const std::size_t request_bytes = sizeof(RequestNumbers);
-  const std::size_t stale_at = contributed_.size() + joined_.size();
-  const std::size_t request_at = stale_at + 4;
-  const std::size_t bits_at = request_at + 2 * request_bytes;
-  const std::size_t sums_at = bits_at + 2 * sizeof(std::uint32_t);
-  const std::size_t update_at = sums_at + 2;
-  const std::size_t settings_at = update_at + 2 * sizeof(std::uint64_t);
-  const std::size_t place_at = settings_at + 2 * sizeof(std::uint64_t);
-  const std::size_t left_out_at = place_at + 2 * sizeof(std::uint64_t);
-  const std::size_t common_at = left_out_at + 2 * sizeof(std::uint16_t);
-  const std::size_t end = common_at + 2 * sizeof(std::uint64_t);
-  at::Tensor message = at::empty({static_cast<std::int64_t>(end)}, at::TensorOptions().dtype(at::kByte));
-  std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
-  std::copy(contributed_.begin(), contributed_.end(), bytes);
-  std::copy(joined_.begin(), joined_.end(), bytes + contributed_.size());
-  bytes[stale_at] = stale_ ? 1 : 0;
-  bytes[stale_at + 1] = faulty_ ? 1 : 0;
-  bytes[stale_at + 2] = moved_ ? 1 : 0;
-  bytes[stale_at + 3] = wants_copies_ ? 1 : 0;
-  std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
-  if (has_request_) write_with_complement(numbers_of(request_), bytes + request_at);
-  if (bits_) write_with_complement(*bits_, bytes + bits_at);
-  if (kept_sums_) write_with_complement(*kept_sums_, bytes + sums_at);
-  if (update_) write_with_complement(*update_, bytes + update_at);
-  if (settings_) write_with_complement(*settings_, bytes + settings_at);
-  if (place_) write_with_complement(*place_, bytes + place_at);
-  if (common_) write_with_complement(*common_, bytes + common_at);
-  if (left_out_) write_with_complement(*left_out_, bytes + left_out_at);
-  if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
-  std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
-  std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
-  stale_ = bytes[stale_at] != 0;
-  faulty_ = bytes[stale_at + 1] != 0;
-  moved_ = bytes[stale_at + 2] != 0;
-  wants_copies_ = bytes[stale_at + 3] != 0;
-  differing_bits_ = 0;
-  for (std::size_t i = 0; i < sizeof(std::uint32_t); ++i) {
-    if (differs(bytes + bits_at + i, sizeof(std::uint32_t))) differing_bits_ |= std::uint32_t{0xff} << (8 * i);
+  const std::array<std::vector<std::uint8_t>*, 3> parts{&contributed_, &joined_, &slots_};
+  if (communicator.world_size() > 1) {
+    std::size_t size = 0;
+    for (const auto* part : parts) size += part->size();
+    if (!message_.defined()) {
+      message_ = at::empty({static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(at::kByte));
+    }
+    std::uint8_t* bytes = message_.data_ptr<std::uint8_t>();
+    for (const auto* part : parts) bytes = std::copy(part->begin(), part->end(), bytes);
+    communicator.all_reduce(message_, ReduceOp::Max);
+    const std::uint8_t* from = message_.data_ptr<std::uint8_t>();
+    for (auto* part : parts) {
+      std::copy_n(from, part->size(), part->begin());
+      from += part->size();
+    }
   }
-  sums_differ_ = differs(bytes + sums_at, 1);
-  kept_sums_ = bytes[sums_at];
-  updates_differ_ = any_differs(bytes + update_at, sizeof(std::uint64_t));
-  left_out_differs_ = any_differs(bytes + left_out_at, sizeof(std::uint16_t));
-  common_differs_ = any_differs(bytes + common_at, sizeof(std::uint64_t));
-  const bool requests_differ = any_differs(bytes + request_at, request_bytes);
-  terms_differ_ = requests_differ || any_differs(bytes + settings_at, sizeof(std::uint64_t)) ||
-                  any_differs(bytes + place_at, sizeof(std::uint64_t));
-  if (active_ranks() == 0 || faulty_ || requests_differ) return;  // a rank that has found a fault names it
-  RequestNumbers agreed;
-  std::memcpy(agreed.data(), bytes + request_at, sizeof(agreed));
-  request_ = request_of(agreed);
+  if (active_ranks() == 0 || faulty() || requests_differ()) return;  // a rank that has found a fault names it
+  if (const auto agreed = value(request_slot_)) request_ = request_of(*agreed);
 }
 
 std::vector<bool> UpdateAgreement::active() const {

@@ -67,8 +67,16 @@ const char* fix_of(std::size_t line) {
 
 }  // namespace
 
-UpdateTerms::UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer)
-    : optimizer_(optimizer), reducer_(reducer), named_(reducer.replica_watch().tensors()), frozen_(named_) {
+UpdateTerms::UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer, UpdateAgreement& agreement)
+    : optimizer_(optimizer),
+      reducer_(reducer),
+      agreement_(agreement),
+      common_(agreement.equal<std::uint64_t>()),
+      settings_(agreement.equal<std::uint64_t>()),
+      place_(agreement.equal<std::uint64_t>()),
+      left_out_(agreement.equal<std::uint16_t>()),
+      named_(reducer.replica_watch().tensors()),
+      frozen_(named_) {
   for (std::size_t i = 0; i < named_.size(); ++i) index_of_[named_[i].tensor.unsafeGetTensorImpl()] = i;
   start_over();
 }
@@ -99,20 +107,20 @@ void UpdateTerms::start_over() {
   unused_forwards_before_ = reducer_.unused_forwards();
 }
 
-void UpdateTerms::write_common(UpdateAgreement& agreement) {
+void UpdateTerms::write_common() {
   std::uint64_t common = list_number();
   mix_into(common, static_cast<std::uint64_t>(reducer_.module()));
-  agreement.set_common(common);
+  agreement_.say(common_, common);
 }
 
-void UpdateTerms::write(UpdateAgreement& agreement, UpdateRequest::Kind kind) {
+void UpdateTerms::write(UpdateRequest::Kind kind) {
   std::uint64_t place = 0;
   mix_into(place, static_cast<std::uint64_t>(reducer_.module()));
   mix_into(place, backwards());
-  agreement.set_place(place);
+  agreement_.say(place_, place);
   if (kind != UpdateRequest::Kind::Update) return;
-  agreement.set_settings(settings());
-  agreement.set_left_out(static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (unused_forwards() & 0xff)));
+  agreement_.say(settings_, settings());
+  agreement_.say(left_out_, static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (unused_forwards() & 0xff)));
 }
 
 std::uint64_t UpdateTerms::list_number() {
@@ -210,26 +218,26 @@ std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const 
   return lines;
 }
 
-void UpdateTerms::check_agreed(Communicator& communicator, const UpdateAgreement& agreement,
-                               const UpdateRequest* request) {
-  if (agreement.terms_differ()) throw_difference(communicator, agreement, request);
-  if (agreement.common_differs()) throw_common_difference(communicator);
-  if (agreement.left_out_differs() && !std::exchange(has_warned_, true)) {
+void UpdateTerms::check_agreed(Communicator& communicator, const UpdateRequest* request) {
+  if (agreement_.requests_differ() || agreement_.differs(settings_) || agreement_.differs(place_)) {
+    throw_difference(communicator, request);
+  }
+  if (agreement_.differs(common_)) throw_common_difference(communicator);
+  if (agreement_.differs(left_out_) && !std::exchange(has_warned_, true)) {
     warn_of_left_out_batches(communicator,
                              fmt::format("called zero_grad() {} and made {} without a backward since its last step",
                                          count_of(zero_grads(), "time"), count_of(unused_forwards(), "forward")),
-                             agreement.active());
+                             agreement_.active());
   }
   if (!is_new_list_) return;
   check_list(communicator);
   is_new_list_ = false;
 }
 
-void UpdateTerms::throw_difference(Communicator& communicator, const UpdateAgreement& agreement,
-                                   const UpdateRequest* request) const {
+void UpdateTerms::throw_difference(Communicator& communicator, const UpdateRequest* request) const {
   const std::vector<std::string> mine = request != nullptr ? lines(*request) : std::vector<std::string>();
-  const auto difference = first_difference_among(communicator, mine, agreement.active());
-  const bool is_frozen = difference && agreement.request().kind == UpdateRequest::Kind::Update &&
+  const auto difference = first_difference_among(communicator, mine, agreement_.active());
+  const bool is_frozen = difference && agreement_.request().kind == UpdateRequest::Kind::Update &&
                          difference->index >= kLinesOfACall && difference->index < kLinesOfACall + frozen_.size();
   throw_caused(AgreedError("the ranks of a fused optimizer disagree: " +
                                (difference ? difference->text() : std::string("their options have other bits")),

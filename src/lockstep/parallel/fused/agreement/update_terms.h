@@ -26,7 +26,7 @@ namespace lockstep {
 class UpdateTerms {
  public:
   /// What is given must outlive this object.
-  UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer);
+  UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer, UpdateAgreement& agreement);
 
   /// Requires that the ranks fuse optimizers of one kind, with the same parameters in the same groups. Collective.
   /// @param how  the other arguments of `fuse`, in lines. @throws Error  on every rank, naming the first difference
@@ -36,14 +36,14 @@ class UpdateTerms {
 
   /// What every rank has to say, also one that has run out of inputs: which optimizer of which module it is, and the
   /// parameters of each group. The options of that rank become those of the others.
-  void write_common(UpdateAgreement& agreement);
+  void write_common();
   /// What this rank, which has inputs, has to say before the request.
-  void write(UpdateAgreement& agreement, UpdateRequest::Kind kind);
+  void write(UpdateRequest::Kind kind);
   /// What the ranks have told each other. Collective.
   /// @param request  of this rank; null if it has no inputs
   /// @throws AgreedError  if ranks differ, naming what differs where; if a parameter that the update covers
   /// is in another group than it was, or in no group
-  void check_agreed(Communicator& communicator, const UpdateAgreement& agreement, const UpdateRequest* request);
+  void check_agreed(Communicator& communicator, const UpdateRequest* request);
   /// The update was made, or left out on all ranks.
   void start_over();
 
@@ -60,15 +60,18 @@ class UpdateTerms {
   std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
   std::uint64_t unused_forwards() const { return reducer_.unused_forwards() - unused_forwards_before_; }
   std::vector<std::string> common_lines() const;
-  [[noreturn]] void throw_difference(Communicator& communicator, const UpdateAgreement& agreement,
-                                     const UpdateRequest* request) const;
+  [[noreturn]] void throw_difference(Communicator& communicator, const UpdateRequest* request) const;
   [[noreturn]] void throw_common_difference(Communicator& communicator) const;
   void check_list(const Communicator& communicator);
 
   const FlatOptimizer& optimizer_;
   Reducer& reducer_;
-  std::vector<NamedTensor> named_;                                    // of the module
-  FrozenParameters frozen_;                                           // among them
+  UpdateAgreement& agreement_;
+  const EqualSlot<std::uint64_t> common_;            // what all ranks must have in common, also those without inputs
+  const EqualSlot<std::uint64_t> settings_, place_;  // what ranks with inputs must have in common
+  const EqualSlot<std::uint16_t> left_out_;          // and what they should
+  std::vector<NamedTensor> named_;                   // of the module
+  FrozenParameters frozen_;                          // among them
   std::unordered_map<const c10::TensorImpl*, std::size_t> index_of_;  // in named_
   std::unordered_map<const c10::TensorImpl*, std::size_t> group_of_;  // of what the update covers
   std::vector<const c10::TensorImpl*> list_;                          // of all groups; null behind each

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -25,10 +24,12 @@ class FusedGradients : public LaterReduction {
   virtual std::vector<std::size_t> without_slice_sum() const { return {}; }
   /// The sums of all ranks' gradients are begun.
   virtual void sums_begun() {}
-  /// How many reductions are in the sums that owners keep, 0 if the program has dropped them; above 255 the number
-  /// starts again at 1. Nothing if this rank cannot know, because it had no gradients. The other ranks then tell it.
-  virtual std::optional<std::uint8_t> kept_sums() const = 0;
-  virtual void set_kept_sums(std::uint8_t number) = 0;
+  /// Tells the other ranks, in an agreement in which this rank has inputs, which sums it keeps as an owner.
+  virtual void say_kept_sums() {}
+  /// @throws AgreedError  if ranks have said different things
+  virtual void check_kept_sums() const {}
+  /// Takes over what the ranks have said.
+  virtual void take_kept_sums() {}
   /// Reduces what was not summed, in the update. Collective. @param active  number of ranks that have inputs
   virtual void reduce(ReduceOp op, int active) = 0;
   /// Multiplies what this rank has of the gradients in elements [begin, end) of a bucket, besides sums.

@@ -33,8 +33,6 @@ class PlacedGradients final : public FusedGradients {
   void take_slice_sums() override { slice_sums_ = versions(); }
   std::vector<std::size_t> without_slice_sum() const override;
   void sums_begun() override { summed_ = versions(); }
-  std::optional<std::uint8_t> kept_sums() const override { return std::nullopt; }
-  void set_kept_sums(std::uint8_t) override {}
   void reduce(ReduceOp op, int active) override;
   void scale(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override;
   std::size_t end_update(const std::vector<std::uint8_t>& contributed) override;

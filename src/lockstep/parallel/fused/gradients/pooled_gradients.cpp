@@ -9,6 +9,7 @@
 
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/optim/memory_piece.h"
+#include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/sibling_group.h"
 
@@ -44,6 +45,8 @@ PooledGradients::PooledGradients(UpdateContext& context, ShardedWeights* shards,
       memory_(*context.memory),
       stand_ins_(*context.stand_ins),
       watch_(*context.watch),
+      agreement_(context.agreement),
+      kept_sums_slot_(agreement_.equal<std::uint8_t>()),
       shards_(shards),
       pool_(std::move(pool)),
       parameters_(parameters_of(buckets_)),
@@ -200,6 +203,19 @@ std::optional<std::uint8_t> PooledGradients::kept_sums() const {
   if (stand_ins_.any_sum()) return kept_sums_;
   return has_dropped_ ? std::optional<std::uint8_t>(0) : std::nullopt;
 }
+
+void PooledGradients::say_kept_sums() {
+  if (const auto kept = kept_sums()) agreement_.say(kept_sums_slot_, *kept);
+}
+
+void PooledGradients::check_kept_sums() const {
+  if (!agreement_.differs(kept_sums_slot_)) return;
+  throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
+                    communicator_.membership().where() + ", fused optimizer that shares out gradients",
+                    "call zero_grad() on every rank, or on none, between two backwards");
+}
+
+void PooledGradients::take_kept_sums() { kept_sums_ = agreement_.value(kept_sums_slot_).value_or(0); }
 
 void PooledGradients::notice_drop() {
   if (stand_ins_.any_sum() && watch_.gradients_are_gone()) drop();

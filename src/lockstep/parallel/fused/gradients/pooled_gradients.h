@@ -35,8 +35,9 @@ class PooledGradients final : public FusedGradients {
 
   void collect(std::vector<std::uint8_t>& contributed) override;
   bool are_summed() const override;
-  std::optional<std::uint8_t> kept_sums() const override;
-  void set_kept_sums(std::uint8_t number) override { kept_sums_ = number; }
+  void say_kept_sums() override;
+  void check_kept_sums() const override;
+  void take_kept_sums() override;
   void reduce(ReduceOp op, int active) override;
   void scale(std::size_t, std::int64_t, std::int64_t, double) override {}  // all gradients are in sums then
   std::size_t end_update(const std::vector<std::uint8_t>& contributed) override;
@@ -54,6 +55,9 @@ class PooledGradients final : public FusedGradients {
   void end_reductions();
   void show_all();
   bool has_more(std::size_t parameter) const;
+  /// How many reductions are in the sums that owners keep, 0 if the program has dropped them; above 255 the number
+  /// starts again at 1. Nothing if this rank cannot know, because it had no gradients. The other ranks then tell it.
+  std::optional<std::uint8_t> kept_sums() const;
 
   Communicator& communicator_;
   GradientBuckets& gradients_;
@@ -61,7 +65,9 @@ class PooledGradients final : public FusedGradients {
   FusedMemory& memory_;
   StandIns& stand_ins_;
   FusedWatch& watch_;
-  ShardedWeights* const shards_;  // null if weights are not in shards
+  UpdateAgreement& agreement_;
+  const EqualSlot<std::uint8_t> kept_sums_slot_;  // must be equal on all ranks that know it
+  ShardedWeights* const shards_;                  // null if weights are not in shards
   GradientPool pool_;
   std::vector<std::size_t> parameters_;  // in ascending order
   std::vector<at::Tensor> late_;         // by parameter: arrived after its bucket had started
