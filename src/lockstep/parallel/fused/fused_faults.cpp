@@ -79,16 +79,16 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
 
 }  // namespace
 
-FusedFaults::FusedFaults(const UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies)
-    : gradients_(context.gradients),
-      buckets_(context.buckets),
-      watch_(*context.watch),
-      copies_(copies),
-      communicator_(*context.communicator),
-      faults_(gradients_.num_parameters(), 0) {}
+FusedFaults::FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
+                         const FusedWatch& watch, Communicator& communicator)
+    : gradients_(gradients),
+      buckets_(buckets),
+      watch_(watch),
+      communicator_(communicator),
+      faults_(gradients.num_parameters(), 0) {}
 
 bool FusedFaults::find() {
-  bool any = false;
+  has_found_ = false;
   for (const FusedBucket& bucket : buckets_) {
     for (const std::size_t index : bucket.parameters) {
       const at::Tensor& parameter = gradients_.parameter(index);
@@ -98,25 +98,14 @@ bool FusedFaults::find() {
                                 parameter.sizes() != gradients_.place(index).sizes();
       if (is_converted) fault = FusedFault::WeightConverted;
       faults_[index] = static_cast<std::uint8_t>(fault);
-      any = any || fault != FusedFault::None;
+      has_found_ = has_found_ || fault != FusedFault::None;
     }
   }
-  return any;
+  return has_found_;
 }
 
-bool FusedFaults::find_stale_copies() {
-  if (!copies_) return false;
-  bool any = false;
-  for (std::size_t i = 0; i < faults_.size(); ++i) {
-    if (faults_[i] != 0 || !copies_->was_stale(i)) continue;
-    faults_[i] = static_cast<std::uint8_t>(FusedFault::CopyStale);
-    any = true;
-  }
-  return any;
-}
-
-void FusedFaults::add(const std::vector<std::size_t>& parameters, FusedFault fault) {
-  for (const std::size_t index : parameters) faults_[index] = static_cast<std::uint8_t>(fault);
+bool FusedFaults::any() const {
+  return std::any_of(faults_.begin(), faults_.end(), [](std::uint8_t fault) { return fault != 0; });
 }
 
 // Names the first parameter in `faults_`.
@@ -130,7 +119,6 @@ ErrorType FusedFaults::error() const {
 
 void FusedFaults::throw_agreed() {
   reduce_marks(communicator_, faults_);
-  if (copies_) copies_->forgive();
   throw error<AgreedError>();
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/agreement/agreed_error.h"
-#include "lockstep/parallel/fused/memory/published_copies.h"
-#include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
 
@@ -14,14 +15,21 @@ namespace lockstep {
 class FusedFaults {
  public:
   /// What is given must outlive this object.
-  FusedFaults(const UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies);
+  FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedWatch& watch,
+              Communicator& communicator);
 
-  /// Looks at all weights and gradients. @return  whether there is a fault
+  /// Looks at all weights and gradients, and forgets what was found before. @return  whether there is a fault
   bool find();
-  /// Adds what the last update has found about the copies. Call it after `find`. @return  whether there is a fault
-  bool find_stale_copies();
-  /// Adds faults of these parameters to those found.
-  void add(const std::vector<std::size_t>& parameters, FusedFault fault);
+  /// Whether the last `find` has found one.
+  bool has_found() const { return has_found_; }
+  /// Adds a fault of a parameter to those found, in place of what was found there.
+  void add(std::size_t parameter, FusedFault fault) { faults_[parameter] = static_cast<std::uint8_t>(fault); }
+  /// The same, unless something was found there.
+  void add_if_none(std::size_t parameter, FusedFault fault) {
+    if (faults_[parameter] == 0) add(parameter, fault);
+  }
+  /// Whether there is any: found, or added since.
+  bool any() const;
   /// Throws if there is a fault here; the other ranks learn of it when their group ends.
   void throw_own();
   /// Exchanges what the ranks' `find` has found. Runs on every rank if one has found a fault.
@@ -34,9 +42,9 @@ class FusedFaults {
   const GradientBuckets& gradients_;
   const std::vector<FusedBucket>& buckets_;
   const FusedWatch& watch_;
-  const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
   Communicator& communicator_;
   std::vector<std::uint8_t> faults_;  // by parameter
+  bool has_found_ = false;
 };
 
 }  // namespace lockstep

@@ -68,62 +68,54 @@ bool FusedUpdate::shadow_update() {
   });
 }
 
-// Finds out what this rank has to say in the agreement.
-void FusedUpdate::look() {
+// Finds out what this rank has to say in the agreement. @param request  null: this rank has run out of inputs
+void FusedUpdate::look(const UpdateRequest* request) {
   FusedWatch& watch = *context_.watch;
-  context_.agreement.clear();
+  FusedFaults& faults = *context_.faults;
+  UpdateAgreement& agreement = context_.agreement;
+  agreement.clear();
+  if (request != nullptr) {
+    agreement.set_request(*request);
+  } else {
+    agreement.set_joined(context_.communicator->rank());
+  }
   if (parts_->shards) parts_->shards->free_all();  // finds what was written
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
   parts_->gradients->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
-  const std::vector<std::size_t> unsummed =
-      slices_ != nullptr ? parts_->gradients->without_slice_sum() : std::vector<std::size_t>();
-  const bool has_fault = parts_->faults.find() || parts_->faults.find_stale_copies();
-  if (has_fault || !unsummed.empty()) {
-    parts_->faults.add(unsummed, FusedFault::NoSliceSum);
-    context_.agreement.set_faulty();
-  } else {
-    parts_->gradients->collect(context_.agreement.contributed());
+  faults.find();
+  if (slices_ != nullptr) {
+    agreement.say(*update_number_, slices_->update());
+    for (const std::size_t i : parts_->gradients->without_slice_sum()) faults.add(i, FusedFault::NoSliceSum);
   }
-  parts_->written.look();
-  if (parts_->copies && parts_->copies->are_wanted()) context_.agreement.say(wants_copies_);
-  if (sharded_copies() != nullptr && sharded_copies()->are_wanted()) context_.agreement.say(wants_copies_);
-  if (!parts_->gradients->are_summed()) context_.agreement.say(stale_);
-  if (!context_.reducer.all_left()) return;
-  const std::uint32_t bits = context_.reducer.replica_watch().look();
-  if (!context_.reducer.join_period().is_on())
-    context_.agreement.say(bits_, bits);  // a rank without inputs has older weights
+  for (const auto& part : list_) part->look();
+  if (faults.any()) {
+    agreement.set_faulty();
+  } else {
+    parts_->gradients->collect(agreement.contributed());
+  }
+  if (!parts_->gradients->are_summed()) agreement.say(stale_);
+  if (request != nullptr) parts_->gradients->say_kept_sums();
 }
 
-// @param request  null: this rank has run out of inputs
 void FusedUpdate::agree(const UpdateRequest* request) {
   zeroed_ = false;
-  look();
-  terms_.write_common();
-  if (request != nullptr) {
-    context_.agreement.set_request(*request);
-    terms_.write(request->kind);
-    parts_->gradients->say_kept_sums();
-  } else {
-    context_.agreement.set_joined(context_.communicator->rank());
-  }
-  if (slices_ != nullptr) context_.agreement.say(*update_number_, slices_->update());
+  look(request);
   const auto start = std::chrono::steady_clock::now();
   context_.agreement.exchange(parts_->shards ? parts_->shards->gathering() : *context_.communicator);
   context_.reducer.statistics().waited_s += seconds_since(start);
-  if (context_.agreement.faulty()) parts_->faults.throw_agreed();
-  if (slices_ != nullptr && context_.agreement.differs(*update_number_))
+  if (context_.agreement.faulty()) context_.faults->throw_agreed();
+  if (slices_ != nullptr && context_.agreement.differs(*update_number_)) {
     throw_different_updates(*context_.communicator, slices_->update());
-  terms_.check_agreed(*context_.communicator, request);
+  }
+  for (const auto& part : list_) part->check();
   parts_->gradients->check_kept_sums();
-  take_up_agreement(/*computes=*/request != nullptr);
+  take_up();
 }
 
-// What the ranks have told each other. @param computes  this rank has inputs
-void FusedUpdate::take_up_agreement(bool computes) {
-  if (parts_->written.any()) parts_->written.take_up(computes);
-  publish_copies();
-  context_.reducer.replica_watch().compare(*context_.communicator, context_.agreement.differing_bytes(bits_));
+// What the ranks have told each other.
+void FusedUpdate::take_up() {
+  for (const auto& part : list_) part->take_up();
   context_.reducer.join_period().set_lowest_active_rank(context_.agreement.lowest_active_rank());
   const int active = context_.agreement.active_ranks();
   if (active == 0) return;
@@ -189,7 +181,7 @@ StepResult FusedUpdate::run_update() {
   count_update(waited_s);
   if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
   context_.watch->start_over();
-  terms_.start_over();
+  for (const auto& part : list_) part->ended();
   context_.reducer.note_step();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = parts_->gradients->writes();
@@ -212,8 +204,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.gradient.zero = zero && context_.memory->zeroes_buckets();
     update.weights_out = parts_->shards ? parts_->shards->owned_weights(i) : bucket.weights.data_ptr();
     update.weights = update.weights_out;
-    if (parts_->copies) update.copies = parts_->copies->targets(bucket);
-    if (sharded_copies() != nullptr) update.copies = sharded_copies()->targets(bucket);
+    for (const auto& part : list_) part->targets(i, update);
     context_.memory->access(
         [&] { recovery_ ? recovery_->update_own(i, update) : context_.optimizer.update_segment(i, update); });
     context_.memory->publish(i);
@@ -221,9 +212,10 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
 }
 
 void FusedUpdate::receive_weights() {
-  if (!parts_->copies) return context_.memory->finish({});
-  context_.memory->finish([this](std::size_t bucket) { parts_->copies->round_received(bucket); });
-  parts_->copies->end_update();
+  context_.memory->finish([this](std::size_t bucket) {
+    for (const auto& part : list_) part->received(bucket);
+  });
+  for (const auto& part : list_) part->weights_are_here();
 }
 
 void FusedUpdate::zero_others() {

@@ -18,11 +18,9 @@
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/agreement/update_agreement.h"
 #include "lockstep/parallel/fused/agreement/update_terms.h"
-#include "lockstep/parallel/fused/fused_faults.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
-#include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/recovery/host_copy.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/parallel/fused/recovery/recoverable_update.h"
@@ -31,6 +29,7 @@
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/update/update_part.h"
 
 namespace lockstep {
 
@@ -79,8 +78,6 @@ class FusedUpdate final : public StepDelegate {
   /// The weights if they are in shards (stage 3); else null. Not collective.
   ShardedWeights* shards() { return parts_ ? parts_->shards.get() : nullptr; }
 
-  ShardedCopies* sharded_copies() { return shards() == nullptr ? nullptr : shards()->copies(); }
-
   /// The gradients of slices are complete on this rank. Not collective.
   void slices_ended() { parts_->gradients->take_slice_sums(); }
 
@@ -94,13 +91,8 @@ class FusedUpdate final : public StepDelegate {
  private:
   /// What exists while the update is in force. Each part uses those before it.
   struct Parts {
-    std::unique_ptr<PublishedCopies> copies;  // null without compute_dtype
-    std::unique_ptr<ShardedWeights> shards;   // null if each rank or host has all weights
-    FusedFaults faults;
-    WrittenWeights written;
+    std::unique_ptr<ShardedWeights> shards;  // null if each rank or host has all weights
     std::unique_ptr<FusedGradients> gradients;
-
-    Parts(UpdateContext& context, std::unique_ptr<ShardedWeights> shards);
   };
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
@@ -111,14 +103,13 @@ class FusedUpdate final : public StepDelegate {
   void share_out(const FuseOptions& options);
   std::vector<FusedSegment> make_segments(std::vector<at::Tensor>& watched);
   std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
-  void publish_copies();
   void release(bool memory_stays = false) noexcept;
   void show_averages(const std::vector<at::Tensor>& averages);
-  void look();
+  void look(const UpdateRequest* request);
   void drop_gradients();
   void refuse_while_waiting(const std::string& call);
   void agree(const UpdateRequest* request);
-  void take_up_agreement(bool computes);
+  void take_up();
   void reduce_rest();
   void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
   StepResult run_update();
@@ -172,6 +163,9 @@ class FusedUpdate final : public StepDelegate {
   }
 
   UpdateContext context_;
+  PartList list_;  // refers to the context
+  UpdateTerms& terms_;
+  WrittenWeights* written_ = nullptr;
   bool is_active_ = false;
   const Slices* slices_;
   std::unique_ptr<Parts> parts_;
@@ -182,16 +176,12 @@ class FusedUpdate final : public StepDelegate {
   std::shared_ptr<SharedState> state_;           // with `rescue_`
   std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
   std::unique_ptr<SumExchange> sum_exchange_;    // with `rescue_`, between hosts
-  UpdateTerms terms_;
-  const AnySlot stale_;                  // sums of all ranks' gradients do not have all that this rank has
-  const AnySlot wants_copies_;           // a forward has asked for bf16 copies of weights that have none
-  const EqualSlot<std::uint32_t> bits_;  // of replicas
+  const AnySlot stale_;                          // sums of all ranks' gradients do not have all that this rank has
   std::optional<EqualSlot<std::uint64_t>> update_number_;  // with slices
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with slices, in the order of the call
   bool zeroed_ = false;                // the last update left zeros
   std::uint64_t zeroed_writes_ = 0;    // FusedGradients::writes at that time
-  bool has_missed_copies_ = false;     // the log says that nobody reads bf16 copies
 };
 
 }  // namespace lockstep

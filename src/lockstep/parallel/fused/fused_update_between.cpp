@@ -75,7 +75,7 @@ void FusedUpdate::run_scale() {
 
 void FusedUpdate::before_forward() {
   FusedWatch& watch = *context_.watch;
-  if (watch.is_waiting() && !watch.gradients_are_gone()) return guarded([&] { parts_->faults.throw_own(); });
+  if (watch.is_waiting() && !watch.gradients_are_gone()) return guarded([&] { context_.faults->throw_own(); });
   if (watch.is_waiting()) gradients_dropped();
   if (parts_->shards) parts_->shards->take_writes();
 }
@@ -83,7 +83,7 @@ void FusedUpdate::before_forward() {
 // Weights that were loaded since backward are as valid as weights that are loaded now.
 void FusedUpdate::gradients_dropped() {
   FusedWatch& watch = *context_.watch;
-  if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
+  if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { context_.faults->throw_own(); });
   drop_gradients();
 }
 
@@ -110,7 +110,7 @@ void FusedUpdate::refuse_while_waiting(const std::string& call) {
 void FusedUpdate::own_weights() {
   const at::NoGradGuard no_grad;
   refuse_while_waiting("own_weights");
-  parts_->written.move_to_own_memory();
+  written_->move_to_own_memory();
 }
 
 void FusedUpdate::write_weight_parts(const std::function<void(const TensorParts&)>& write) {

@@ -14,7 +14,10 @@
 #include "lockstep/parallel/fused/gradients/placed_gradients.h"
 #include "lockstep/parallel/fused/gradients/pooled_gradients.h"
 #include "lockstep/parallel/fused/memory/message_memory.h"
+#include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/memory/tree_memory.h"
+#include "lockstep/parallel/fused/weights/sharded_copies_part.h"
+#include "lockstep/parallel/update/replicas_part.h"
 
 namespace lockstep {
 
@@ -44,17 +47,12 @@ void check_stage(const FuseOptions& options, const Communicator& communicator) {
 
 }  // namespace
 
-FusedUpdate::Parts::Parts(UpdateContext& context, std::unique_ptr<ShardedWeights> with_shards)
-    : shards(std::move(with_shards)), faults(context, copies), written(context, copies, shards) {}
-
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
                          const Slices* slices)
     : context_(optimizer, reducer, std::move(communicator)),
+      terms_(list_.add<UpdateTerms>(context_)),
       slices_(slices),
-      terms_(optimizer, reducer, context_.agreement),
       stale_(context_.agreement.any()),
-      wants_copies_(context_.agreement.any()),
-      bits_(context_.agreement.equal<std::uint32_t>()),
       selection_(context_.gradients.num_parameters()) {
   if (slices != nullptr) update_number_ = context_.agreement.equal<std::uint64_t>();
 }
@@ -76,7 +74,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   }
   check_stage(options, *communicator);
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator, slices));
-  if (communicator->world_size() > 1) fused->terms_.check_equal(*communicator, lines_of(options));
+  if (communicator->world_size() > 1) fused->terms_.check_equal(lines_of(options));
   const GradientBuckets& gradients = reducer.buckets();
   std::vector<FusedBucket> buckets = choose_fused_buckets(gradients, optimizer, *communicator);
   std::vector<at::Tensor> chosen;
@@ -149,11 +147,17 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::vector<at::Tensor> watched(context_.gradients.num_parameters());
   std::vector<FusedSegment> segments = make_segments(watched);
   context_.start_watching(std::move(watched));
-  parts_ = std::make_unique<Parts>(context_, std::move(weights));
+  parts_ = std::make_unique<Parts>();
+  parts_->shards = std::move(weights);
+  written_ = &list_.add<WrittenWeights>(context_, parts_->shards);
   parts_->gradients = make_gradients(std::move(pool));
-  if (options.compute_dtype == at::ScalarType::BFloat16 && !context_.plan.shards_weights && may_publish_copies()) {
-    parts_->copies = std::make_unique<PublishedCopies>(context_);
+  if (parts_->shards && parts_->shards->copies() != nullptr) {
+    list_.add<ShardedCopiesPart>(context_, *parts_->shards->copies());
+  } else if (options.compute_dtype == at::ScalarType::BFloat16 && !context_.plan.shards_weights &&
+             may_publish_copies()) {
+    list_.add<PublishedCopies>(context_);
   }
+  list_.add<ReplicasPart>(context_);
   if (rescue_ != nullptr) make_recoverable(segments);
   context_.optimizer.shard(std::move(segments));
   if (rescue_ != nullptr) begin_recoverable();
@@ -161,7 +165,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : context_.buckets) indices.push_back(bucket.index);
   context_.reducer.hand_over(indices, *parts_->gradients);
-  terms_.keep_groups(context_.covered);
+  terms_.keep_groups();
 }
 
 // @param watched  by parameter: becomes those that are fused
@@ -185,20 +189,6 @@ std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
     return std::make_unique<PlacedGradients>(context_);
   }
   return std::make_unique<PooledGradients>(context_, parts_->shards.get(), std::move(pool));
-}
-
-// After an agreement.
-void FusedUpdate::publish_copies() {
-  PublishedCopies* const published = parts_->copies.get();
-  ShardedCopies* const sharded = sharded_copies();
-  if (published == nullptr && sharded == nullptr) return;
-  if (context_.agreement.said(wants_copies_)) return published != nullptr ? published->make_wanted() : sharded->agree();
-  const bool are_unused = published != nullptr ? published->are_unused() : sharded->are_unused();
-  if (are_unused && !std::exchange(has_missed_copies_, true) && context_.communicator->rank() == 0) {
-    log_info(
-        "fuse: no bf16 copies are published, because no forward has asked for one: layers read them under autocast in "
-        "bf16, LibTorch's own if a Bf16Forward is there");
-  }
 }
 
 // fp64 weights keep gradients in fp64.
@@ -237,6 +227,7 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   }
   sum_exchange_.reset();
   recovery_.reset();
+  list_.clear();
   parts_.reset();
   context_.end();
 }

@@ -20,14 +20,13 @@ constexpr std::uint8_t kOwned = 254;  // written in memory of this rank
 
 }  // namespace
 
-WrittenWeights::WrittenWeights(UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies,
-                               const std::unique_ptr<ShardedWeights>& shards)
+WrittenWeights::WrittenWeights(UpdateContext& context, const std::unique_ptr<ShardedWeights>& shards)
     : plan_(context.plan),
       gradients_(context.gradients),
       buckets_(context.buckets),
       watch_(*context.watch),
-      copies_(copies),
       shards_(shards),
+      changes_(context.changes),
       communicator_(*context.communicator),
       agreement_(context.agreement),
       moved_(agreement_.any()) {
@@ -90,29 +89,30 @@ std::vector<std::uint8_t> WrittenWeights::own_changes() const {
   return result;
 }
 
-void WrittenWeights::take_up(bool computes) {
-  std::vector<std::uint8_t> marks = own_changes();
-  const std::vector<std::uint8_t> own = marks;
-  if (plan_.shares_weights()) warn_of_shared_writes(marks);
-  reduce_marks(communicator_, marks);
-  if (shards_) check_all_moved(own, marks);
-  check_equal(marks);
+void WrittenWeights::take_up() {
+  changes_.clear();
+  if (!agreement_.said(moved_)) return;
+  changes_.here = own_changes();
+  if (plan_.shares_weights()) warn_of_shared_writes(changes_.here);
+  changes_.anywhere = changes_.here;
+  reduce_marks(communicator_, changes_.anywhere);
+  if (shards_) check_all_moved();
+  check_equal();
   for (const FusedBucket& bucket : buckets_) {
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
       if (is_moved(bucket, i)) adopt(bucket, i);
     }
   }
-  if (copies_) renew_copies(own, marks, computes);
   if (communicator_.world_size() > 1) communicator_.barrier();
   watch_.take_weights();
 }
 
 // Ranks without the write have a share of the parameter alone, which cannot be compared.
-void WrittenWeights::check_all_moved(const std::vector<std::uint8_t>& own_changes,
-                                     const std::vector<std::uint8_t>& changes) {
-  std::vector<std::uint8_t> missing(changes.size(), 0);
-  for (std::size_t i = 0; i < changes.size(); ++i)
-    missing[i] = changes[i] == kMoved && own_changes[i] != kMoved ? 1 : 0;
+void WrittenWeights::check_all_moved() const {
+  std::vector<std::uint8_t> missing(changes_.here.size(), 0);
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    missing[i] = changes_.anywhere[i] == kMoved && changes_.here[i] != kMoved ? 1 : 0;
+  }
   reduce_marks(communicator_, missing);
   const auto found = std::find(missing.begin(), missing.end(), 1);
   if (found == missing.end()) return;
@@ -123,35 +123,8 @@ void WrittenWeights::check_all_moved(const std::vector<std::uint8_t>& own_change
                     "the same file on every rank");
 }
 
-// A rank that does not know of a write, as one that another rank made to a few elements, has read the old copy.
-void WrittenWeights::renew_copies(const std::vector<std::uint8_t>& own_changes,
-                                  const std::vector<std::uint8_t>& changes, bool computes) {
-  const std::size_t count = changes.size();
-  std::vector<std::uint8_t> marks(2 * count);  // the copy was another; a rank did not know
-  for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      const std::size_t index = bucket.parameters[i];
-      if (changes[index] == 0) continue;
-      marks[index] = copies_->round_again(bucket, i) ? 1 : 0;
-      marks[count + index] = computes && own_changes[index] == 0 ? 1 : 0;
-    }
-  }
-  reduce_marks(communicator_, marks);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (marks[i] == 0 || marks[count + i] == 0) continue;
-    watch_.take_weights();
-    throw AgreedError(
-        fmt::format("parameter \"{}\" was written between two steps by some ranks, and another rank has not noticed: "
-                    "its forward has read the bf16 copy without that write",
-                    gradients_.name(i)),
-        communicator_.membership().where() + ", fused optimizer",
-        "write the same on every rank, under torch::NoGradGuard and without data(); or call own_weights() of the "
-        "DistributedDataParallel on every rank before you write");
-  }
-}
-
-// @param changes  on all ranks
-void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
+void WrittenWeights::check_equal() const {
+  const std::vector<std::uint8_t>& changes = changes_.anywhere;
   std::vector<at::Tensor> changed;
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < changes.size(); ++i) {

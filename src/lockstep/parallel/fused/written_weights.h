@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/weights/write_watch.h"
 #include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/update/update_part.h"
 
 namespace lockstep {
 
@@ -18,22 +18,16 @@ namespace lockstep {
 ///
 /// If ranks share weights, a parameter that the program is about to write gets memory of this rank: so each rank writes
 /// as if it had all weights for itself. The next update compares the ranks' values and lets the ranks share them again.
-class WrittenWeights final : private WriteWatcher {
+class WrittenWeights final : public UpdatePart, private WriteWatcher {
  public:
   /// What is given must outlive this object.
-  WrittenWeights(UpdateContext& context, const std::unique_ptr<PublishedCopies>& copies,
-                 const std::unique_ptr<ShardedWeights>& shards);
+  WrittenWeights(UpdateContext& context, const std::unique_ptr<ShardedWeights>& shards);
 
-  /// Tells the other ranks if this rank's program wrote weights since the last update.
-  void look();
-  /// Whether any rank's did.
-  bool any() const { return agreement_.said(moved_); }
-  /// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the
-  /// update updates them; if ranks share one copy, each rank copies its share. Their bf16 copies are made again.
-  /// Collective.
-  /// @param computes  this rank has inputs
-  /// @throws AgreedError  if values differ, or a rank that computes has read a bf16 copy without the write
-  void take_up(bool computes);
+  void look() override;
+  /// If a program wrote weights, requires that it wrote the same values on all ranks. Weights in other memory are
+  /// copied to where the update updates them; if ranks share one copy, each rank copies its share.
+  /// @throws AgreedError  if values differ
+  void take_up() override;
   /// Copies weights that ranks share to memory of this rank. Not collective.
   void move_to_own_memory();
 
@@ -42,20 +36,18 @@ class WrittenWeights final : private WriteWatcher {
   bool any_here() const;
   bool is_moved(const FusedBucket& bucket, std::size_t place) const;
   std::vector<std::uint8_t> own_changes() const;
-  void check_all_moved(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes);
-  void check_equal(const std::vector<std::uint8_t>& changes);
+  void check_all_moved() const;
+  void check_equal() const;
   void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
   std::size_t place_of(const FusedBucket& bucket) const;
   void adopt(const FusedBucket& bucket, std::size_t place);
-  void renew_copies(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes,
-                    bool computes);
 
   const UpdatePlan& plan_;
   const GradientBuckets& gradients_;
   const std::vector<FusedBucket>& buckets_;
   FusedWatch& watch_;
-  const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
-  const std::unique_ptr<ShardedWeights>& shards_;   // null if each rank has all weights
+  const std::unique_ptr<ShardedWeights>& shards_;  // null if each rank has all weights
+  WeightChanges& changes_;
   Communicator& communicator_;
   UpdateAgreement& agreement_;
   const AnySlot moved_;

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fused/agreement/update_agreement.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/fused_faults.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
@@ -21,6 +23,17 @@
 #include "lockstep/parallel/reducer/reducer.h"
 
 namespace lockstep {
+
+/// Weights that programs have written between two updates.
+struct WeightChanges {
+  std::vector<std::uint8_t> here, anywhere;  ///< by parameter: not 0 if this rank has noticed it, or any
+
+  bool any() const { return !anywhere.empty(); }
+  void clear() {
+    here.clear();
+    anywhere.clear();
+  }
+};
 
 /// What the parts of one fused update share. Whoever makes the update fills it from top to bottom; `end` takes back
 /// what exists only while the update is in force.
@@ -35,8 +48,10 @@ struct UpdateContext {
   void start_watching(std::vector<at::Tensor> parameters) {
     stand_ins.emplace(parameters);
     watch.emplace(std::move(parameters), *stand_ins);
+    faults.emplace(gradients, buckets, *watch, *communicator);
   }
   void end() {
+    faults.reset();
     watch.reset();
     stand_ins.reset();
     memory.reset();
@@ -54,6 +69,8 @@ struct UpdateContext {
   std::unique_ptr<FusedMemory> memory;
   std::optional<StandIns> stand_ins;  ///< of the fused parameters' gradients
   std::optional<FusedWatch> watch;    ///< of the fused parameters
+  WeightChanges changes;              ///< in this agreement
+  std::optional<FusedFaults> faults;  ///< what is wrong with them: parts add to it, and the update throws
 };
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
 // kind, max_norm, gradient_factor, zero_grad, check_finite, then what clip_grad_norm_ was called with, factor, and the
@@ -96,7 +97,11 @@ void UpdateAgreement::exchange(Communicator& communicator) {
     }
   }
   if (active_ranks() == 0 || faulty() || requests_differ()) return;  // a rank that has found a fault names it
-  if (const auto agreed = value(request_slot_)) request_ = request_of(*agreed);
+  const auto agreed = value(request_slot_);
+  if (!agreed) return;
+  std::vector<std::size_t> parameters = std::move(request_.parameters);
+  request_ = request_of(*agreed);
+  request_.parameters = std::move(parameters);
 }
 
 std::vector<bool> UpdateAgreement::active() const {

@@ -71,7 +71,7 @@ class UpdateAgreement {
   /// Collective. When it returns, every rank has entered: what each rank wrote before, the others may read.
   void exchange(Communicator& communicator);
 
-  /// What all ranks have, or this one, if they differ.
+  /// What all ranks have, or this one, if they differ. Indices of parameters are there if this rank has a request.
   const UpdateRequest& request() const { return request_; }
   /// Whether this rank has a request.
   bool has_request() const { return has_request_; }

@@ -67,58 +67,58 @@ const char* fix_of(std::size_t line) {
 
 }  // namespace
 
-UpdateTerms::UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer, UpdateAgreement& agreement)
-    : optimizer_(optimizer),
-      reducer_(reducer),
-      agreement_(agreement),
-      common_(agreement.equal<std::uint64_t>()),
-      settings_(agreement.equal<std::uint64_t>()),
-      place_(agreement.equal<std::uint64_t>()),
-      left_out_(agreement.equal<std::uint16_t>()),
-      named_(reducer.replica_watch().tensors()),
+UpdateTerms::UpdateTerms(UpdateContext& context)
+    : optimizer_(context.optimizer),
+      reducer_(context.reducer),
+      communicator_(*context.communicator),
+      covered_(context.covered),
+      agreement_(context.agreement),
+      common_(agreement_.equal<std::uint64_t>()),
+      settings_(agreement_.equal<std::uint64_t>()),
+      place_(agreement_.equal<std::uint64_t>()),
+      left_out_(agreement_.equal<std::uint16_t>()),
+      named_(reducer_.replica_watch().tensors()),
       frozen_(named_) {
   for (std::size_t i = 0; i < named_.size(); ++i) index_of_[named_[i].tensor.unsafeGetTensorImpl()] = i;
-  start_over();
+  ended();
 }
 
-void UpdateTerms::check_equal(Communicator& communicator, const std::vector<std::string>& how) const {
+void UpdateTerms::check_equal(const std::vector<std::string>& how) const {
   std::vector<std::string> lines = how;
   for (std::string& line : list_lines()) lines.push_back(std::move(line));
-  const auto difference = first_difference(communicator, lines);
+  const auto difference = first_difference(communicator_, lines);
   if (!difference) return;
   throw Error("the ranks call fuse with different arguments: " + difference->text(),
-              communicator.membership().where() + ", fuse",
+              communicator_.membership().where() + ", fuse",
               "give fuse an optimizer of the same kind, with the same parameters in the same order, and the same "
               "options on every rank");
 }
 
-void UpdateTerms::keep_groups(const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered) {
+void UpdateTerms::keep_groups() {
   const auto& groups = optimizer_.param_groups();
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (const at::Tensor& parameter : groups[group].params()) {
-      if (covered.count(parameter.unsafeGetTensorImpl()) != 0) group_of_[parameter.unsafeGetTensorImpl()] = group;
+      if (covered_.count(parameter.unsafeGetTensorImpl()) != 0) group_of_[parameter.unsafeGetTensorImpl()] = group;
     }
   }
 }
 
-void UpdateTerms::start_over() {
+void UpdateTerms::ended() {
   backwards_before_ = reducer_.backwards();
   zero_grads_before_ = optimizer_.zero_grads();
   unused_forwards_before_ = reducer_.unused_forwards();
 }
 
-void UpdateTerms::write_common() {
+void UpdateTerms::look() {
   std::uint64_t common = list_number();
   mix_into(common, static_cast<std::uint64_t>(reducer_.module()));
   agreement_.say(common_, common);
-}
-
-void UpdateTerms::write(UpdateRequest::Kind kind) {
+  if (!agreement_.has_request()) return;
   std::uint64_t place = 0;
   mix_into(place, static_cast<std::uint64_t>(reducer_.module()));
   mix_into(place, backwards());
   agreement_.say(place_, place);
-  if (kind != UpdateRequest::Kind::Update) return;
+  if (agreement_.request().kind != UpdateRequest::Kind::Update) return;
   agreement_.say(settings_, settings());
   agreement_.say(left_out_, static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (unused_forwards() & 0xff)));
 }
@@ -218,48 +218,49 @@ std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const 
   return lines;
 }
 
-void UpdateTerms::check_agreed(Communicator& communicator, const UpdateRequest* request) {
+void UpdateTerms::check() {
   if (agreement_.requests_differ() || agreement_.differs(settings_) || agreement_.differs(place_)) {
-    throw_difference(communicator, request);
+    throw_difference();
   }
-  if (agreement_.differs(common_)) throw_common_difference(communicator);
+  if (agreement_.differs(common_)) throw_common_difference();
   if (agreement_.differs(left_out_) && !std::exchange(has_warned_, true)) {
-    warn_of_left_out_batches(communicator,
+    warn_of_left_out_batches(communicator_,
                              fmt::format("called zero_grad() {} and made {} without a backward since its last step",
                                          count_of(zero_grads(), "time"), count_of(unused_forwards(), "forward")),
                              agreement_.active());
   }
   if (!is_new_list_) return;
-  check_list(communicator);
+  check_list();
   is_new_list_ = false;
 }
 
-void UpdateTerms::throw_difference(Communicator& communicator, const UpdateRequest* request) const {
-  const std::vector<std::string> mine = request != nullptr ? lines(*request) : std::vector<std::string>();
-  const auto difference = first_difference_among(communicator, mine, agreement_.active());
+void UpdateTerms::throw_difference() const {
+  const std::vector<std::string> mine =
+      agreement_.has_request() ? lines(agreement_.request()) : std::vector<std::string>();
+  const auto difference = first_difference_among(communicator_, mine, agreement_.active());
   const bool is_frozen = difference && agreement_.request().kind == UpdateRequest::Kind::Update &&
                          difference->index >= kLinesOfACall && difference->index < kLinesOfACall + frozen_.size();
   throw_caused(AgreedError("the ranks of a fused optimizer disagree: " +
                                (difference ? difference->text() : std::string("their options have other bits")),
-                           communicator.membership().where() + ", fused optimizer",
+                           communicator_.membership().where() + ", fused optimizer",
                            is_frozen ? FrozenParameters::fix()
                                      : fix_of(difference ? difference->index : lines(UpdateRequest()).size())),
                {FailureCause::Kind::Disagreement, -1});
 }
 
 // One of the ranks has no inputs.
-void UpdateTerms::throw_common_difference(Communicator& communicator) const {
-  const auto difference = first_difference(communicator, common_lines());
+void UpdateTerms::throw_common_difference() const {
+  const auto difference = first_difference(communicator_, common_lines());
   throw_caused(AgreedError("the ranks of a fused optimizer disagree in a join: " +
                                (difference ? difference->text() : std::string("their lists have other numbers")),
-                           communicator.membership().where() + ", fused optimizer",
+                           communicator_.membership().where() + ", fused optimizer",
                            fix_of(difference && difference->index == 0 ? 0 : common_lines().size() + 2)),
                {FailureCause::Kind::Disagreement, -1});
 }
 
 // The ranks have the same list here, so all throw.
-void UpdateTerms::check_list(const Communicator& communicator) {
-  const std::string where = communicator.membership().where() + ", fused optimizer";
+void UpdateTerms::check_list() {
+  const std::string where = communicator_.membership().where() + ", fused optimizer";
   const auto& groups = optimizer_.param_groups();
   std::unordered_map<const c10::TensorImpl*, std::size_t> present;
   std::optional<std::string> stranger;
@@ -283,7 +284,7 @@ void UpdateTerms::check_list(const Communicator& communicator) {
         "call unfuse() before you change the optimizer's lists, and fuse() after; to leave a parameter as it is, "
         "freeze it (requires_grad_(false)) before forward");
   }
-  if (!stranger || communicator.rank() != 0) return;
+  if (!stranger || communicator_.rank() != 0) return;
   log_warning(
       "fuse: the optimizer has a parameter of no wrapped module, {}. Nobody averages its gradient: each rank updates "
       "it by its own, so that ranks drift apart, unless the program averages it. Make it part of a module before that "

@@ -8,11 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
-#include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/agreement/frozen_parameters.h"
-#include "lockstep/parallel/fused/agreement/update_agreement.h"
-#include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/update/update_part.h"
 
 namespace lockstep {
 
@@ -23,29 +21,24 @@ namespace lockstep {
 /// the optimizer's settings: its kind, all options of all parameter groups, the parameters of each, and which of the
 /// module's are frozen. Numbers of them travel with the agreement. If the numbers differ, the ranks exchange texts, and
 /// the error says what differs where.
-class UpdateTerms {
+class UpdateTerms final : public UpdatePart {
  public:
   /// What is given must outlive this object.
-  UpdateTerms(const FlatOptimizer& optimizer, Reducer& reducer, UpdateAgreement& agreement);
+  explicit UpdateTerms(UpdateContext& context);
 
   /// Requires that the ranks fuse optimizers of one kind, with the same parameters in the same groups. Collective.
   /// @param how  the other arguments of `fuse`, in lines. @throws Error  on every rank, naming the first difference
-  void check_equal(Communicator& communicator, const std::vector<std::string>& how) const;
-  /// Notes the group of each of these parameters, which must stay in it from now on.
-  void keep_groups(const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered);
+  void check_equal(const std::vector<std::string>& how) const;
+  /// Notes the group of each of the parameters that are covered, which must stay in it from now on.
+  void keep_groups();
 
-  /// What every rank has to say, also one that has run out of inputs: which optimizer of which module it is, and the
-  /// parameters of each group. The options of that rank become those of the others.
-  void write_common();
-  /// What this rank, which has inputs, has to say before the request.
-  void write(UpdateRequest::Kind kind);
-  /// What the ranks have told each other. Collective.
-  /// @param request  of this rank; null if it has no inputs
-  /// @throws AgreedError  if ranks differ, naming what differs where; if a parameter that the update covers
-  /// is in another group than it was, or in no group
-  void check_agreed(Communicator& communicator, const UpdateRequest* request);
-  /// The update was made, or left out on all ranks.
-  void start_over();
+  /// Every rank, also one that has run out of inputs, says which optimizer of which module it is, and the parameters of
+  /// each group. The options of that rank become those of the others.
+  void look() override;
+  /// @throws AgreedError  if ranks differ, naming what differs where; if a parameter that the update covers is in
+  /// another group than it was, or in no group
+  void check() override;
+  void ended() override;
 
  private:
   std::uint64_t list_number();
@@ -60,12 +53,14 @@ class UpdateTerms {
   std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
   std::uint64_t unused_forwards() const { return reducer_.unused_forwards() - unused_forwards_before_; }
   std::vector<std::string> common_lines() const;
-  [[noreturn]] void throw_difference(Communicator& communicator, const UpdateRequest* request) const;
-  [[noreturn]] void throw_common_difference(Communicator& communicator) const;
-  void check_list(const Communicator& communicator);
+  [[noreturn]] void throw_difference() const;
+  [[noreturn]] void throw_common_difference() const;
+  void check_list();
 
   const FlatOptimizer& optimizer_;
   Reducer& reducer_;
+  Communicator& communicator_;
+  const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered_;
   UpdateAgreement& agreement_;
   const EqualSlot<std::uint64_t> common_;            // what all ranks must have in common, also those without inputs
   const EqualSlot<std::uint64_t> settings_, place_;  // what ranks with inputs must have in common

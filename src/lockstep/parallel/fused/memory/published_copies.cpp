@@ -1,5 +1,7 @@
 #include "lockstep/parallel/fused/memory/published_copies.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/host_memory.h"
 #include "lockstep/optim/memory_piece.h"
+#include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/fused/memory/one_copy.h"
 
@@ -19,13 +22,17 @@ std::int64_t whole_lines(std::int64_t numel) { return (numel + kLineElements - 1
 
 }  // namespace
 
-PublishedCopies::PublishedCopies(const UpdateContext& context)
+PublishedCopies::PublishedCopies(UpdateContext& context)
     : plan_(context.plan),
       buckets_(context.buckets),
       gradients_(context.gradients),
       memory_(*context.memory),
       watch_(*context.watch),
+      faults_(*context.faults),
+      changes_(context.changes),
+      agreement_(context.agreement),
       communicator_(*context.communicator),
+      wishes_(context),
       slots_(gradients_.num_parameters()) {
   std::vector<at::Tensor> offered;
   for (const FusedBucket& bucket : buckets_) {
@@ -48,6 +55,45 @@ at::Tensor PublishedCopies::current_copy(const at::Tensor& parameter) {
     return {};
   }
   return watch_.is_as_updated(found->second) ? slot.copy : at::Tensor();
+}
+
+void PublishedCopies::look() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const bool was_stale = slots_[i].was_stale.exchange(false, std::memory_order_relaxed);
+    if (was_stale && !faults_.has_found()) faults_.add_if_none(i, FusedFault::CopyStale);
+  }
+  wishes_.say(!is_short_ && are_wanted_.load(std::memory_order_relaxed));
+}
+
+void PublishedCopies::take_up() {
+  if (changes_.any()) renew();
+  if (wishes_.any()) return make_wanted();
+  if (num_copies_ == 0 && !is_short_) wishes_.note_unused();
+}
+
+// A rank that does not know of a write, as one that another rank made to a few elements, has read the old copy.
+void PublishedCopies::renew() {
+  const std::size_t count = slots_.size();
+  std::vector<std::uint8_t> marks(2 * count);  // the copy was another; a rank did not know
+  for (const FusedBucket& bucket : buckets_) {
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      const std::size_t index = bucket.parameters[i];
+      if (changes_.anywhere[index] == 0) continue;
+      marks[index] = round_again(bucket, i) ? 1 : 0;
+      marks[count + index] = agreement_.has_request() && changes_.here[index] == 0 ? 1 : 0;
+    }
+  }
+  reduce_marks(communicator_, marks);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (marks[i] == 0 || marks[count + i] == 0) continue;
+    throw AgreedError(
+        fmt::format("parameter \"{}\" was written between two steps by some ranks, and another rank has not noticed: "
+                    "its forward has read the bf16 copy without that write",
+                    gradients_.name(i)),
+        communicator_.membership().where() + ", fused optimizer",
+        "write the same on every rank, under torch::NoGradGuard and without data(); or call own_weights() of the "
+        "DistributedDataParallel on every rank before you write");
+  }
 }
 
 std::vector<std::uint8_t> PublishedCopies::wanted_by_any() {
@@ -112,15 +158,11 @@ std::uint16_t* PublishedCopies::bits(std::size_t parameter) const {
   return static_cast<std::uint16_t*>(slots_[parameter].copy.data_ptr());
 }
 
-void PublishedCopies::forgive() {
-  for (Slot& slot : slots_) slot.was_stale.store(false, std::memory_order_relaxed);
-}
-
-void PublishedCopies::end_update() {
+void PublishedCopies::weights_are_here() {
   // Each rank of a host has rounded a part of what the other hosts have sent.
   if (std::exchange(has_received_, false) && plan_.shares_weights()) communicator_.barrier();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!was_stale(i)) continue;
+    if (!slots_[i].was_stale.load(std::memory_order_relaxed)) continue;
     log_warning(
         "fuse: forward has read a bf16 copy of parameter \"{}\" that was out of date, because the parameter was "
         "written past autograd, as by data(); the next step is an Error",
@@ -128,7 +170,8 @@ void PublishedCopies::end_update() {
   }
 }
 
-std::vector<WeightCopy> PublishedCopies::targets(const FusedBucket& bucket) {
+void PublishedCopies::targets(std::size_t index, SegmentUpdate& update) {
+  const FusedBucket& bucket = buckets_[index];
   std::vector<WeightCopy> result(bucket.parameters.size());
   bool any = false;
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -137,15 +180,14 @@ std::vector<WeightCopy> PublishedCopies::targets(const FusedBucket& bucket) {
     result[i] = {bits(parameter), &slots_[parameter].was_stale};
     any = true;
   }
-  if (!any) result.clear();
-  return result;
+  if (any) update.copies = std::move(result);
 }
 
 bool PublishedCopies::round_again(const FusedBucket& bucket, std::size_t place) {
   return round(bucket, place, bucket.filled.begin, bucket.filled.end);
 }
 
-void PublishedCopies::round_received(std::size_t bucket) {
+void PublishedCopies::received(std::size_t bucket) {
   has_received_ = true;
   const FusedBucket& it = buckets_[bucket];
   const auto is_elsewhere = [&](int owner) {

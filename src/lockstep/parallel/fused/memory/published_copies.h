@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "lockstep/optim/kernels/kernels.h"
+#include "lockstep/parallel/update/copy_wishes.h"
 #include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/update/update_part.h"
 #include "lockstep/tensor/compute_copy.h"
 
 namespace lockstep {
@@ -22,35 +24,25 @@ namespace lockstep {
 ///
 /// A weight gets a copy in the first update after a forward has asked for one. So weights that are read in fp32 alone,
 /// as embeddings are, cost nothing.
-class PublishedCopies final : public ComputeCopySource {
+class PublishedCopies final : public UpdatePart, public ComputeCopySource {
  public:
   /// Offers copies to `compute_copy`. What is given must outlive this object.
-  explicit PublishedCopies(const UpdateContext& context);
+  explicit PublishedCopies(UpdateContext& context);
 
   at::Tensor current_copy(const at::Tensor& parameter) override;
 
-  /// Whether a forward of this rank has asked for a copy that does not exist.
-  bool are_wanted() const { return !is_short_ && are_wanted_.load(std::memory_order_relaxed); }
-  /// Makes the copies that forwards of any rank have asked for; if memory is short on a rank, warns, and never makes
-  /// more. Collective.
-  void make_wanted();
-  /// Whether no forward has ever asked for a copy.
-  bool are_unused() const { return num_copies_ == 0 && !is_short_; }
-
-  /// Where an update of the bucket writes its parameters' copies, by place in the bucket; empty if none has one.
-  std::vector<WeightCopy> targets(const FusedBucket& bucket);
-  /// Makes this rank's part of the parameter's copy again. @return  true if it has changed
-  bool round_again(const FusedBucket& bucket, std::size_t place);
-  /// Makes the copies of what other ranks have updated and sent: this rank's part of it. @param bucket  its place
-  void round_received(std::size_t bucket);
+  /// Also takes what the last update has found: forward had read another value than the parameter's, which was written
+  /// past the watch. The update has made the copy right.
+  void look() override;
+  /// Makes the copies of weights that programs have written again, and those that forwards of any rank have asked for.
+  /// If memory is short for these on a rank, warns, and never makes more.
+  /// @throws AgreedError  if a rank that computes has read a copy without the write
+  void take_up() override;
+  void targets(std::size_t bucket, SegmentUpdate& update) override;
+  /// Makes the copies of what other ranks have updated and sent: this rank's part of it.
+  void received(std::size_t bucket) override;
   /// Returns when the copies that this rank reads are up to date. Warns of stale copies that the update has found.
-  /// Collective.
-  void end_update();
-
-  /// An update found that forward had read another value than the parameter's: it was written past the watch.
-  bool was_stale(std::size_t parameter) const { return slots_[parameter].was_stale.load(std::memory_order_relaxed); }
-  /// All ranks have been told of the stale copies, which the update has made right.
-  void forgive();
+  void weights_are_here() override;
 
  private:
   struct Slot {
@@ -59,10 +51,13 @@ class PublishedCopies final : public ComputeCopySource {
     std::atomic<bool> was_stale{false};
   };
 
+  void renew();
+  void make_wanted();
   std::vector<std::uint8_t> wanted_by_any();
   void place(const std::vector<std::uint8_t>& wanted);
   at::Tensor allocate(std::int64_t numel);
   std::uint16_t* bits(std::size_t parameter) const;
+  bool round_again(const FusedBucket& bucket, std::size_t place);
   bool round(const FusedBucket& bucket, std::size_t place, std::int64_t begin, std::int64_t end);
 
   const UpdatePlan& plan_;
@@ -70,7 +65,11 @@ class PublishedCopies final : public ComputeCopySource {
   const GradientBuckets& gradients_;
   FusedMemory& memory_;
   const FusedWatch& watch_;
+  FusedFaults& faults_;
+  const WeightChanges& changes_;
+  const UpdateAgreement& agreement_;
   Communicator& communicator_;
+  CopyWishes wishes_;
   std::vector<Slot> slots_;                                          // by parameter
   std::unordered_map<const c10::TensorImpl*, std::size_t> indices_;  // of the fp32 parameters
   std::atomic<bool> are_wanted_{false};

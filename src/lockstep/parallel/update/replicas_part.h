@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/update/update_part.h"
+
+namespace lockstep {
+
+/// Compares replicas where backward sends nothing that could carry what ReplicaWatch sees: all buckets are the fused
+/// update's.
+class ReplicasPart final : public UpdatePart {
+ public:
+  /// What is given must outlive this object.
+  explicit ReplicasPart(UpdateContext& context)
+      : reducer_(context.reducer),
+        communicator_(*context.communicator),
+        agreement_(context.agreement),
+        bits_(agreement_.equal<std::uint32_t>()) {}
+
+  void look() override {
+    if (!reducer_.all_left()) return;
+    const std::uint32_t bits = reducer_.replica_watch().look();
+    if (!reducer_.join_period().is_on()) agreement_.say(bits_, bits);  // a rank without inputs has older weights
+  }
+  void take_up() override { reducer_.replica_watch().compare(communicator_, agreement_.differing_bytes(bits_)); }
+
+ private:
+  Reducer& reducer_;
+  Communicator& communicator_;
+  UpdateAgreement& agreement_;
+  const EqualSlot<std::uint32_t> bits_;
+};
+
+}  // namespace lockstep
