@@ -18,7 +18,7 @@ OF_WRITTEN_WEIGHTS = [
     ("views of a shared weight stay in its former memory", WEIGHTS + "write_watch.cpp",
      "  move_to(tensor, parameter.unsafeGetTensorImpl()->unsafe_storage(), tensor.key_set().remove(kWriteKey));\n", "",
      test("parallel_test", "*SharedWrite.Views*/thread")),
-    ("a shared weight that was written once is no longer watched", SRC + "parallel/fused/written_weights.cpp",
+    ("a shared weight that was written once is no longer watched", WEIGHTS + "whole_weights.cpp",
      "  if (writes_) writes_->watch(parameter, bucket.parameters[place]);\n", "",
      test("parallel_test", "*SharedWrite.*/thread")),
     ("weights that each rank has written are not compared", SRC + "parallel/fused/written_weights.cpp",

@@ -15,6 +15,7 @@
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/hooks/same_settings.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"

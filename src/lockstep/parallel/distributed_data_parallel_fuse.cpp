@@ -9,6 +9,7 @@
 #include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/wrapping.h"
@@ -23,7 +24,7 @@ bool DistributedDataParallelBase::has_sent_gradients() const {
 }
 
 ShardedWeights* DistributedDataParallelBase::sharded_weights() const {
-  return fuse_mode() == FuseMode::Off ? nullptr : fused_->shards();
+  return fuse_mode() == FuseMode::Off ? nullptr : dynamic_cast<ShardedWeights*>(fused_->weights());
 }
 
 FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions options) {

@@ -79,37 +79,37 @@ void FusedUpdate::look(const UpdateRequest* request) {
   } else {
     agreement.set_joined(context_.communicator->rank());
   }
-  if (parts_->shards) parts_->shards->free_all();  // finds what was written
+  context_.weights->free_all();  // finds what was written
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
-  parts_->gradients->notice_drop();
+  gradients_->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
   faults.find();
   if (slices_ != nullptr) {
     agreement.say(*update_number_, slices_->update());
-    for (const std::size_t i : parts_->gradients->without_slice_sum()) faults.add(i, FusedFault::NoSliceSum);
+    for (const std::size_t i : gradients_->without_slice_sum()) faults.add(i, FusedFault::NoSliceSum);
   }
   for (const auto& part : list_) part->look();
   if (faults.any()) {
     agreement.set_faulty();
   } else {
-    parts_->gradients->collect(agreement.contributed());
+    gradients_->collect(agreement.contributed());
   }
-  if (!parts_->gradients->are_summed()) agreement.say(stale_);
-  if (request != nullptr) parts_->gradients->say_kept_sums();
+  if (!gradients_->are_summed()) agreement.say(stale_);
+  if (request != nullptr) gradients_->say_kept_sums();
 }
 
 void FusedUpdate::agree(const UpdateRequest* request) {
   zeroed_ = false;
   look(request);
   const auto start = std::chrono::steady_clock::now();
-  context_.agreement.exchange(parts_->shards ? parts_->shards->gathering() : *context_.communicator);
+  context_.agreement.exchange(context_.weights->meeting());
   context_.reducer.statistics().waited_s += seconds_since(start);
   if (context_.agreement.faulty()) context_.faults->throw_agreed();
   if (slices_ != nullptr && context_.agreement.differs(*update_number_)) {
     throw_different_updates(*context_.communicator, slices_->update());
   }
   for (const auto& part : list_) part->check();
-  parts_->gradients->check_kept_sums();
+  gradients_->check_kept_sums();
   take_up();
 }
 
@@ -132,14 +132,14 @@ void FusedUpdate::take_up() {
 
 // Adds up what backward has not.
 void FusedUpdate::reduce_rest() {
-  parts_->gradients->take_kept_sums();
+  gradients_->take_kept_sums();
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
   const bool can_wait =
       context_.agreement.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
   if (!context_.agreement.said(stale_) || can_wait) return;
-  parts_->gradients->reduce(reduce_op(), context_.agreement.active_ranks());
+  gradients_->reduce(reduce_op(), context_.agreement.active_ranks());
   if (context_.plan.gives_buckets_back) count_reduction();
-  if (slices_ != nullptr) parts_->gradients->sums_begun();
+  if (slices_ != nullptr) gradients_->sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
@@ -179,12 +179,12 @@ StepResult FusedUpdate::run_update() {
     }
   }
   count_update(waited_s);
-  if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
+  if (options.zero_grad) gradients_->zero(!result.skipped && memory.zeroes_buckets());
   context_.watch->start_over();
   for (const auto& part : list_) part->ended();
   context_.reducer.note_step();
   zeroed_ = options.zero_grad;
-  zeroed_writes_ = parts_->gradients->writes();
+  zeroed_writes_ = gradients_->writes();
   return result;
 }
 
@@ -202,7 +202,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.gradient = owned_gradients(i).source;
     update.gradient.factor = factor;
     update.gradient.zero = zero && context_.memory->zeroes_buckets();
-    update.weights_out = parts_->shards ? parts_->shards->owned_weights(i) : bucket.weights.data_ptr();
+    update.weights_out = context_.weights->owned_weights(i);
     update.weights = update.weights_out;
     for (const auto& part : list_) part->targets(i, update);
     context_.memory->access(
@@ -226,7 +226,7 @@ void FusedUpdate::zero_others() {
 
 void FusedUpdate::count_update(double waited_s) {
   StepStatistics& statistics = context_.reducer.statistics();
-  statistics.unused_parameters += parts_->gradients->end_update(context_.agreement.contributed());
+  statistics.unused_parameters += gradients_->end_update(context_.agreement.contributed());
   statistics.waited_s += waited_s;
   if (context_.agreement.said(stale_) && !context_.plan.gives_buckets_back)
     count_reduction();  // else counted where it was made
@@ -234,7 +234,7 @@ void FusedUpdate::count_update(double waited_s) {
 
 void FusedUpdate::count_reduction() {
   StepStatistics& statistics = context_.reducer.statistics();
-  const double waited_s = parts_->gradients->take_waited_s();
+  const double waited_s = gradients_->take_waited_s();
   statistics.waited_s += waited_s;
   statistics.waited_for_slot_s += waited_s;
   for (const FusedBucket& bucket : context_.buckets) {

@@ -26,8 +26,6 @@
 #include "lockstep/parallel/fused/recovery/recoverable_update.h"
 #include "lockstep/parallel/fused/recovery/sum_exchange.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/parallel/fused/weights/sharded_weights.h"
-#include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/update/update_context.h"
 #include "lockstep/parallel/update/update_part.h"
 
@@ -71,15 +69,15 @@ class FusedUpdate final : public StepDelegate {
   /// share them again. Not collective.
   /// @throws Error  if gradients wait for their update
   void own_weights();
-  /// Writes this rank's elements of weights in shards, as ShardedWeights::write_own_parts; without shards it does
+  /// Writes this rank's elements of weights in shards, as WeightPlace::write_own_parts; without shards it does
   /// nothing. Not collective, but every rank does so. @throws Error  if gradients wait for their update
   void write_weight_parts(const std::function<void(const TensorParts&)>& write);
 
-  /// The weights if they are in shards (stage 3); else null. Not collective.
-  ShardedWeights* shards() { return parts_ ? parts_->shards.get() : nullptr; }
+  /// Null if the update is not in force. Not collective.
+  WeightPlace* weights() const { return context_.weights.get(); }
 
   /// The gradients of slices are complete on this rank. Not collective.
-  void slices_ended() { parts_->gradients->take_slice_sums(); }
+  void slices_ended() { gradients_->take_slice_sums(); }
 
   /// Takes part in one update of the other ranks without gradients. @return  true if no rank has inputs left
   bool shadow_update();
@@ -89,12 +87,6 @@ class FusedUpdate final : public StepDelegate {
   void unfuse_weights();
 
  private:
-  /// What exists while the update is in force. Each part uses those before it.
-  struct Parts {
-    std::unique_ptr<ShardedWeights> shards;  // null if each rank or host has all weights
-    std::unique_ptr<FusedGradients> gradients;
-  };
-
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
               const Slices* slices);
 
@@ -165,10 +157,9 @@ class FusedUpdate final : public StepDelegate {
   UpdateContext context_;
   PartList list_;  // refers to the context
   UpdateTerms& terms_;
-  WrittenWeights* written_ = nullptr;
   bool is_active_ = false;
   const Slices* slices_;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<FusedGradients> gradients_;
   UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
   MemoryHosts hosts_;                            // with `rescue_`
   std::unique_ptr<HostCopy> host_copy_;          // with `rescue_`

@@ -65,7 +65,7 @@ void FusedUpdate::run_scale() {
       const std::int64_t begin = bucket.offsets[i];
       const std::int64_t end = begin + context_.gradients.parameter(bucket.parameters[i]).numel();
       for (int times = selection_.count(bucket.parameters[i]); times > 0; --times) {
-        if (!recovery_) parts_->gradients->scale(b, begin, end, factor);
+        if (!recovery_) gradients_->scale(b, begin, end, factor);
         context_.memory->follow_scaling(b, begin, end, factor);
       }
     }
@@ -77,7 +77,7 @@ void FusedUpdate::before_forward() {
   FusedWatch& watch = *context_.watch;
   if (watch.is_waiting() && !watch.gradients_are_gone()) return guarded([&] { context_.faults->throw_own(); });
   if (watch.is_waiting()) gradients_dropped();
-  if (parts_->shards) parts_->shards->take_writes();
+  context_.weights->take_writes();
 }
 
 // Weights that were loaded since backward are as valid as weights that are loaded now.
@@ -89,11 +89,11 @@ void FusedUpdate::gradients_dropped() {
 
 void FusedUpdate::drop_gradients() {
   if (context_.watch->is_waiting()) context_.watch->drop_gradients();
-  parts_->gradients->drop();
+  gradients_->drop();
 }
 
 bool FusedUpdate::gradients_are_zero() const {
-  return zeroed_ && other_parameters().empty() && parts_->gradients->writes() == zeroed_writes_;
+  return zeroed_ && other_parameters().empty() && gradients_->writes() == zeroed_writes_;
 }
 
 // Gradients that wait are of the weights before the call.
@@ -110,13 +110,13 @@ void FusedUpdate::refuse_while_waiting(const std::string& call) {
 void FusedUpdate::own_weights() {
   const at::NoGradGuard no_grad;
   refuse_while_waiting("own_weights");
-  written_->move_to_own_memory();
+  context_.weights->move_to_own_memory();
 }
 
 void FusedUpdate::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
   const at::NoGradGuard no_grad;
   refuse_while_waiting("write_weight_parts");
-  if (parts_->shards) parts_->shards->write_own_parts(write);
+  context_.weights->write_own_parts(write);
 }
 
 }  // namespace lockstep

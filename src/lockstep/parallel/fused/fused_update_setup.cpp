@@ -17,6 +17,9 @@
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/memory/tree_memory.h"
 #include "lockstep/parallel/fused/weights/sharded_copies_part.h"
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
+#include "lockstep/parallel/fused/weights/whole_weights.h"
+#include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/update/replicas_part.h"
 
 namespace lockstep {
@@ -127,19 +130,21 @@ void FusedUpdate::take_over(const FuseOptions& options) {
     place_gradients(options.gradient_dtype);
   }
   share_out(options);
-  std::unique_ptr<ShardedWeights> weights;
+  ShardedCopies* copies_of_shards = nullptr;
   if (context_.plan.shards_weights) {
-    weights = std::make_unique<ShardedWeights>(
+    auto weights = std::make_unique<ShardedWeights>(
         ShardedWeights::Parts{context_.gradients, context_.buckets, context_.communicator,
                               context_.plan.gathers_for_host, context_.reducer.follows_backward(), context_.plan,
                               options.compute_dtype == at::ScalarType::BFloat16,
                               [this] { return context_.reducer.position(); }},
         options.units, options.reshard_after_forward);
+    copies_of_shards = weights->copies();
+    context_.weights = std::move(weights);
   }
   const bool has_weights = rescue_ != nullptr && rescue_->adopts();
-  context_.memory = weights ? make_message_memory(context_.plan, context_.buckets, *context_.communicator, {})
-                            : make_fused_memory(context_.plan, context_.buckets, context_.gradients,
-                                                *context_.communicator, has_weights);
+  context_.memory = context_.weights ? make_message_memory(context_.plan, context_.buckets, *context_.communicator, {})
+                                     : make_fused_memory(context_.plan, context_.buckets, context_.gradients,
+                                                         *context_.communicator, has_weights);
   if (state_) state_->weights_are_here();
   if (slices_ != nullptr)
     context_.memory =
@@ -147,12 +152,11 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::vector<at::Tensor> watched(context_.gradients.num_parameters());
   std::vector<FusedSegment> segments = make_segments(watched);
   context_.start_watching(std::move(watched));
-  parts_ = std::make_unique<Parts>();
-  parts_->shards = std::move(weights);
-  written_ = &list_.add<WrittenWeights>(context_, parts_->shards);
-  parts_->gradients = make_gradients(std::move(pool));
-  if (parts_->shards && parts_->shards->copies() != nullptr) {
-    list_.add<ShardedCopiesPart>(context_, *parts_->shards->copies());
+  if (!context_.weights) context_.weights = std::make_unique<WholeWeights>(context_);
+  list_.add<WrittenWeights>(context_);
+  gradients_ = make_gradients(std::move(pool));
+  if (copies_of_shards != nullptr) {
+    list_.add<ShardedCopiesPart>(context_, *copies_of_shards);
   } else if (options.compute_dtype == at::ScalarType::BFloat16 && !context_.plan.shards_weights &&
              may_publish_copies()) {
     list_.add<PublishedCopies>(context_);
@@ -164,7 +168,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   context_.optimizer.set_step_delegate(this);
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : context_.buckets) indices.push_back(bucket.index);
-  context_.reducer.hand_over(indices, *parts_->gradients);
+  context_.reducer.hand_over(indices, *gradients_);
   terms_.keep_groups();
 }
 
@@ -188,7 +192,7 @@ std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
   if (!context_.plan.gives_buckets_back) {
     return std::make_unique<PlacedGradients>(context_);
   }
-  return std::make_unique<PooledGradients>(context_, parts_->shards.get(), std::move(pool));
+  return std::make_unique<PooledGradients>(context_, std::move(pool));
 }
 
 // fp64 weights keep gradients in fp64.
@@ -217,18 +221,16 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   if (context_.optimizer.step_delegate() == this) context_.optimizer.set_step_delegate(nullptr);
   try {
     const at::NoGradGuard no_grad;
-    if (parts_ && parts_->gradients) parts_->gradients->leave();
+    if (gradients_) gradients_->leave();
     context_.reducer.take_back(!memory_stays);
-    if (parts_ && context_.plan.shares_weights() && !memory_stays) {
-      for (const FusedBucket& bucket : context_.buckets) leave_shared_weights(bucket, context_.gradients);
-    }
+    if (context_.weights && !memory_stays) context_.weights->leave();
   } catch (const std::exception& error) {
     log_warning("the weights stay in memory that the ranks share: {}", error.what());
   }
   sum_exchange_.reset();
   recovery_.reset();
   list_.clear();
-  parts_.reset();
+  gradients_.reset();
   context_.end();
 }
 
@@ -254,8 +256,8 @@ void FusedUpdate::unfuse() {
     // If ranks are survived, each host has the whole of it.
     const NamedState state =
         rescue_ != nullptr ? state_->whole(names) : gather_optimizer_state(*context_.communicator, optimizer, names);
-    const std::vector<at::Tensor> averages = parts_->gradients->gather();
-    if (parts_->shards) parts_->shards->give_back();
+    const std::vector<at::Tensor> averages = gradients_->gather();
+    context_.weights->give_back();
     release();
     show_averages(averages);
     optimizer.unshard(names, state);
@@ -268,10 +270,10 @@ void FusedUpdate::unfuse() {
 void FusedUpdate::unfuse_weights() {
   guarded([&] {
     // Gradients first: what they take is free when whole weights need memory.
-    parts_->gradients->leave();
+    gradients_->leave();
     context_.reducer.take_back();
-    parts_->gradients.reset();
-    if (parts_->shards) parts_->shards->give_back();
+    gradients_.reset();
+    context_.weights->give_back();
     release();
     if (context_.communicator->world_size() > 1) context_.communicator->barrier();  // as in unfuse
   });

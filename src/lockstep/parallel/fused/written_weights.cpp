@@ -1,6 +1,5 @@
 #include "lockstep/parallel/fused/written_weights.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -14,43 +13,21 @@
 namespace lockstep {
 namespace {
 
-// Other values are a WeightWrite.
-constexpr std::uint8_t kMoved = 255;  // to other memory, by the program
-constexpr std::uint8_t kOwned = 254;  // written in memory of this rank
+constexpr std::uint8_t kMoved = WeightChanges::kMoved;
+constexpr std::uint8_t kOwned = WeightChanges::kOwned;
 
 }  // namespace
 
-WrittenWeights::WrittenWeights(UpdateContext& context, const std::unique_ptr<ShardedWeights>& shards)
+WrittenWeights::WrittenWeights(UpdateContext& context)
     : plan_(context.plan),
       gradients_(context.gradients),
       buckets_(context.buckets),
       watch_(*context.watch),
-      shards_(shards),
+      weights_(*context.weights),
       changes_(context.changes),
       communicator_(*context.communicator),
       agreement_(context.agreement),
-      moved_(agreement_.any()) {
-  if (!plan_.shares_weights() || plan_.outlives_group || communicator_.world_size() == 1) return;
-  writes_.emplace(static_cast<WriteWatcher&>(*this));
-  for (const FusedBucket& bucket : buckets_) {
-    for (const std::size_t i : bucket.parameters) writes_->watch(gradients_.parameter(i), i);
-  }
-}
-
-void WrittenWeights::before_write(std::size_t index) {
-  const at::NoGradGuard no_grad;
-  at::Tensor parameter = gradients_.parameter(index);
-  parameter.set_data(parameter.detach().clone());
-  watch_.note_own_memory(index);
-}
-
-bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) const {
-  const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
-  if (shards_) return shards_->is_moved(place_of(bucket), place);
-  const auto offset = static_cast<std::size_t>(bucket.offsets[place]) * bucket.weights.element_size();
-  return parameter.numel() != 0 &&
-         parameter.data_ptr() != static_cast<const std::byte*>(bucket.weights.data_ptr()) + offset;
-}
+      moved_(agreement_.any()) {}
 
 void WrittenWeights::look() {
   if (any_here()) agreement_.say(moved_);
@@ -58,32 +35,22 @@ void WrittenWeights::look() {
 
 bool WrittenWeights::any_here() const {
   if (watch_.any_writes()) return true;
-  for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      if (is_moved(bucket, i)) return true;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i) {
+      if (weights_.is_moved(b, i)) return true;
     }
   }
   return false;
-}
-
-void WrittenWeights::move_to_own_memory() {
-  if (!plan_.shares_weights()) return;
-  for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      at::Tensor parameter = gradients_.parameter(bucket.parameters[i]);
-      if (!is_moved(bucket, i)) parameter.set_data(parameter.detach().clone());
-    }
-  }
 }
 
 // By parameter, how this rank's program has written weights since the last update.
 std::vector<std::uint8_t> WrittenWeights::own_changes() const {
   std::vector<std::uint8_t> result;
   for (const WeightWrite write : watch_.writes()) result.push_back(static_cast<std::uint8_t>(write));
-  for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      const std::size_t index = bucket.parameters[i];
-      if (is_moved(bucket, i)) result[index] = watch_.has_own_memory(index) ? kOwned : kMoved;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i) {
+      const std::size_t index = buckets_[b].parameters[i];
+      if (weights_.is_moved(b, i)) result[index] = watch_.has_own_memory(index) ? kOwned : kMoved;
     }
   }
   return result;
@@ -96,31 +63,15 @@ void WrittenWeights::take_up() {
   if (plan_.shares_weights()) warn_of_shared_writes(changes_.here);
   changes_.anywhere = changes_.here;
   reduce_marks(communicator_, changes_.anywhere);
-  if (shards_) check_all_moved();
+  weights_.check_comparable(changes_);
   check_equal();
-  for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      if (is_moved(bucket, i)) adopt(bucket, i);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i) {
+      if (weights_.is_moved(b, i)) weights_.adopt(b, i);
     }
   }
   if (communicator_.world_size() > 1) communicator_.barrier();
   watch_.take_weights();
-}
-
-// Ranks without the write have a share of the parameter alone, which cannot be compared.
-void WrittenWeights::check_all_moved() const {
-  std::vector<std::uint8_t> missing(changes_.here.size(), 0);
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    missing[i] = changes_.anywhere[i] == kMoved && changes_.here[i] != kMoved ? 1 : 0;
-  }
-  reduce_marks(communicator_, missing);
-  const auto found = std::find(missing.begin(), missing.end(), 1);
-  if (found == missing.end()) return;
-  throw AgreedError(fmt::format("parameter \"{}\" was written or moved to other memory on some ranks, but not on all",
-                                gradients_.name(static_cast<std::size_t>(found - missing.begin()))),
-                    communicator_.membership().where() + ", fused optimizer of stage 3",
-                    "write the same values on every rank, between unshard() and reshard() and without data(), or load "
-                    "the same file on every rank");
 }
 
 void WrittenWeights::check_equal() const {
@@ -179,24 +130,6 @@ void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& chan
     }
     return;
   }
-}
-
-std::size_t WrittenWeights::place_of(const FusedBucket& bucket) const {
-  return static_cast<std::size_t>(&bucket - buckets_.data());
-}
-
-void WrittenWeights::adopt(const FusedBucket& bucket, std::size_t place) {
-  if (shards_) return shards_->adopt(place_of(bucket), place);
-  at::Tensor parameter = gradients_.parameter(bucket.parameters[place]);
-  const std::int64_t offset = bucket.offsets[place];
-  const at::Tensor target = weights_place(bucket, place, parameter.sizes());
-  const std::int64_t begin = std::max<std::int64_t>(0, bucket.filled.begin - offset);
-  const std::int64_t end = std::min(parameter.numel(), bucket.filled.end - offset);
-  if (begin < end) {
-    target.view({-1}).slice(0, begin, end).copy_(parameter.detach().reshape({-1}).slice(0, begin, end));
-  }
-  parameter.set_data(target);
-  if (writes_) writes_->watch(parameter, bucket.parameters[place]);
 }
 
 }  // namespace lockstep

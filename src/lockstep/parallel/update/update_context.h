@@ -21,12 +21,16 @@
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/update/weight_place.h"
 
 namespace lockstep {
 
 /// Weights that programs have written between two updates.
 struct WeightChanges {
   std::vector<std::uint8_t> here, anywhere;  ///< by parameter: not 0 if this rank has noticed it, or any
+
+  static constexpr std::uint8_t kMoved = 255;  ///< to other memory, by the program
+  static constexpr std::uint8_t kOwned = 254;  ///< written in memory of this rank; other values are a WeightWrite
 
   bool any() const { return !anywhere.empty(); }
   void clear() {
@@ -51,6 +55,7 @@ struct UpdateContext {
     faults.emplace(gradients, buckets, *watch, *communicator);
   }
   void end() {
+    weights.reset();
     faults.reset();
     watch.reset();
     stand_ins.reset();
@@ -70,6 +75,7 @@ struct UpdateContext {
   std::optional<StandIns> stand_ins;  ///< of the fused parameters' gradients
   std::optional<FusedWatch> watch;    ///< of the fused parameters
   WeightChanges changes;              ///< in this agreement
+  std::unique_ptr<WeightPlace> weights;
   std::optional<FusedFaults> faults;  ///< what is wrong with them: parts add to it, and the update throws
 };
 

@@ -38,7 +38,7 @@ void add_gradient(at::Tensor& gradient, const at::Tensor& more) {
 
 }  // namespace
 
-PooledGradients::PooledGradients(UpdateContext& context, ShardedWeights* shards, GradientPool pool)
+PooledGradients::PooledGradients(UpdateContext& context, GradientPool pool)
     : communicator_(*context.communicator),
       gradients_(context.gradients),
       buckets_(context.buckets),
@@ -47,7 +47,7 @@ PooledGradients::PooledGradients(UpdateContext& context, ShardedWeights* shards,
       watch_(*context.watch),
       agreement_(context.agreement),
       kept_sums_slot_(agreement_.equal<std::uint8_t>()),
-      shards_(shards),
+      weights_(*context.weights),
       pool_(std::move(pool)),
       parameters_(parameters_of(buckets_)),
       late_(gradients_.num_parameters()) {}
@@ -70,7 +70,7 @@ void PooledGradients::backward_begins() {
 
 void PooledGradients::backward_left() {
   if (in_backward_) show_all();
-  if (shards_ != nullptr) shards_->leave_backward();
+  weights_.leave_backward();
 }
 
 void PooledGradients::show_all() {
@@ -87,7 +87,7 @@ void PooledGradients::gradient_arrived(std::size_t parameter) {
 // this rank waited for them with a bucket that they hold back for an unused parameter, nobody would get on.
 bool PooledGradients::can_start(std::size_t bucket) {
   const std::size_t index = position_of(buckets_, bucket);
-  const bool meets_ranks = has_sibling_groups() || shards_ != nullptr;
+  const bool meets_ranks = has_sibling_groups() || weights_.is_gathered();
   return !meets_ranks || !pool_.occupant(index) || memory_.is_reduced(*pool_.occupant(index));
 }
 

@@ -8,7 +8,6 @@
 
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
-#include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
@@ -19,8 +18,8 @@ namespace lockstep {
 /// further reductions to the sums that they keep.
 class PooledGradients final : public FusedGradients {
  public:
-  /// What is given must outlive this object. @param shards  null if weights are not in shards
-  PooledGradients(UpdateContext& context, ShardedWeights* shards, GradientPool pool);
+  /// What is given must outlive this object.
+  PooledGradients(UpdateContext& context, GradientPool pool);
 
   bool wants_every_backward() const override { return true; }
   void backward_begins() override;
@@ -67,7 +66,7 @@ class PooledGradients final : public FusedGradients {
   FusedWatch& watch_;
   UpdateAgreement& agreement_;
   const EqualSlot<std::uint8_t> kept_sums_slot_;  // must be equal on all ranks that know it
-  ShardedWeights* const shards_;                  // null if weights are not in shards
+  WeightPlace& weights_;
   GradientPool pool_;
   std::vector<std::size_t> parameters_;  // in ascending order
   std::vector<at::Tensor> late_;         // by parameter: arrived after its bucket had started

@@ -1,12 +1,16 @@
-// ShardedWeights: what this rank keeps, to be saved and loaded without gathering.
+// ShardedWeights: what this rank keeps, to be saved, loaded and compared without gathering.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "lockstep/parallel/agreement/agreed_error.h"
+#include "lockstep/parallel/agreement/reduce_marks.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 
@@ -64,6 +68,22 @@ void ShardedWeights::write_own_parts(const std::function<void(const TensorParts&
       if (copies_) copies_->round_again(parameter);
     }
   }
+}
+
+// Ranks without the write have a share of the parameter alone, which cannot be compared.
+void ShardedWeights::check_comparable(const WeightChanges& changes) const {
+  std::vector<std::uint8_t> missing(changes.here.size(), 0);
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    missing[i] = changes.anywhere[i] == WeightChanges::kMoved && changes.here[i] != WeightChanges::kMoved ? 1 : 0;
+  }
+  reduce_marks(*communicator_, missing);
+  const auto found = std::find(missing.begin(), missing.end(), 1);
+  if (found == missing.end()) return;
+  throw AgreedError(fmt::format("parameter \"{}\" was written or moved to other memory on some ranks, but not on all",
+                                gradients_.name(static_cast<std::size_t>(found - missing.begin()))),
+                    communicator_->membership().where() + ", fused optimizer of stage 3",
+                    "write the same values on every rank, between unshard() and reshard() and without data(), or load "
+                    "the same file on every rank");
 }
 
 }  // namespace lockstep

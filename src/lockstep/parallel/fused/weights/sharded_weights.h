@@ -20,6 +20,7 @@
 #include "lockstep/parallel/fused/weights/sharded_copies.h"
 #include "lockstep/parallel/fused/weights/weight_units.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/update/weight_place.h"
 #include "lockstep/tensor/tensor_part.h"
 
 namespace lockstep {
@@ -32,7 +33,7 @@ namespace lockstep {
 ///
 /// All ranks enter the same units in the same order. Gathering uses a group of its own, because gradients leave in an
 /// order that other things decide.
-class ShardedWeights final : public ReadWatcher {
+class ShardedWeights final : public WeightPlace, public ReadWatcher {
  public:
   struct Parts {
     const GradientBuckets& gradients;
@@ -49,39 +50,34 @@ class ShardedWeights final : public ReadWatcher {
   /// After `gather_all`, parameters get memory of their own; otherwise a read is an Error from then on.
   ~ShardedWeights() override;
 
-  /// The bucket's element 0, if its owned elements lay in a whole bucket: only these may be touched.
-  void* owned_weights(std::size_t bucket) const;
+  void* owned_weights(std::size_t bucket) const override;
 
   void enter_forward() { ++forwards_; }
   void leave_forward() noexcept;
   /// The group in which layers are gathered. A rank that leaves out a step gathers the next one there, so the others'
   /// step meets it there.
-  Communicator& gathering() const { return *gathering_; }
-  /// A backward, with all that it has called, is over.
-  void leave_backward() noexcept;
-  /// Frees everything, before weights change.
-  void free_all();
+  Communicator& meeting() const override { return *gathering_; }
+  bool is_gathered() const override { return true; }
+  void leave_backward() noexcept override;
+  void free_all() override;
   /// Gathers everything, until `free_all`. Collective.
   void gather_all();
   /// Whether all of it is there, since `gather_all`.
   bool keeps_all() const { return keeps_all_; }
-  /// Finds what the program has written since `gather_all`, which would otherwise be found when it is freed: after a
-  /// backward, as if it had been written since. Not collective.
-  void take_writes();
-  /// Gives every parameter memory of its own with all elements. Collective.
-  void give_back();
+  void take_writes() override;
+  void give_back() override;
 
   /// This rank's elements of each parameter, perhaps none: views of its shards, or what the program has written. Not
   /// collective.
   TensorParts own_parts();
   /// Lets `write` give new values to all of these elements. Values that the program has written are forgotten. Frees
   /// what was gathered. Not collective, but each rank must do so before the next unit is gathered.
-  void write_own_parts(const std::function<void(const TensorParts&)>& write);
+  void write_own_parts(const std::function<void(const TensorParts&)>& write) override;
 
-  /// Whether the program has given the parameter other memory, or has written to it, which does the same.
-  bool is_moved(std::size_t bucket, std::size_t place) const;
-  /// Takes the owned elements of a parameter that was moved, and its memory away.
-  void adopt(std::size_t bucket, std::size_t place);
+  bool is_moved(std::size_t bucket, std::size_t place) const override;
+  /// Takes the owned elements alone.
+  void adopt(std::size_t bucket, std::size_t place) override;
+  void check_comparable(const WeightChanges& changes) const override;
 
   /// The bf16 copies; null if there are none.
   ShardedCopies* copies() { return copies_.get(); }
