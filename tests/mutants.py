@@ -48,8 +48,9 @@ OF_THE_REDUCER = [
 
 FUSED = SRC + "parallel/fused/"
 OF_THE_FUSED_UPDATE = [
-    ("a fused average counts ranks that have finished", FUSED + "fused_update.cpp",
-     "divides_by_active_ranks() ? context_.agreement.active_ranks()", "divides_by_active_ranks() ? context_.communicator->world_size()",
+    ("a fused average counts ranks that have finished", SRC + "parallel/update/owned_sums.cpp",
+     "divides_by_active_ranks(context) ? context.agreement.active_ranks()",
+     "divides_by_active_ranks(context) ? context.communicator->world_size()",
      test("parallel_test", "*FusedStep.Joins*")),
     ("a fused update clips by the norm of the rank's own share", FUSED + "norm_over_ranks.cpp",
      "reduce_number(communicator, value + (added == 0 ? 0 : std::pow(added, p)), ReduceOp::Sum);", "value + std::pow(added, p);",

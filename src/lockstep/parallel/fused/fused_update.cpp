@@ -11,8 +11,8 @@
 #include "lockstep/optim/update/gradient_memory.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/norm_over_ranks.h"
-#include "lockstep/parallel/slices/slices.h"
-#include "lockstep/parallel/slices/update_difference.h"
+#include "lockstep/parallel/update/owned_sums.h"
+#include "lockstep/parallel/update/update_lists.h"
 
 namespace lockstep {
 
@@ -81,21 +81,17 @@ void FusedUpdate::look(const UpdateRequest* request) {
   }
   context_.weights->free_all();  // finds what was written
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
-  gradients_->notice_drop();
+  context_.own_gradients->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
   faults.find();
-  if (slices_ != nullptr) {
-    agreement.say(*update_number_, slices_->update());
-    for (const std::size_t i : gradients_->without_slice_sum()) faults.add(i, FusedFault::NoSliceSum);
-  }
-  for (const auto& part : list_) part->look();
+  for (const auto& part : parts_) part->look();
   if (faults.any()) {
     agreement.set_faulty();
   } else {
-    gradients_->collect(agreement.contributed());
+    context_.own_gradients->collect(agreement.contributed());
   }
-  if (!gradients_->are_summed()) agreement.say(stale_);
-  if (request != nullptr) gradients_->say_kept_sums();
+  if (!context_.own_gradients->are_summed()) agreement.say(stale_);
+  if (request != nullptr) context_.own_gradients->say_kept_sums();
 }
 
 void FusedUpdate::agree(const UpdateRequest* request) {
@@ -105,17 +101,14 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   context_.agreement.exchange(context_.weights->meeting());
   context_.reducer.statistics().waited_s += seconds_since(start);
   if (context_.agreement.faulty()) context_.faults->throw_agreed();
-  if (slices_ != nullptr && context_.agreement.differs(*update_number_)) {
-    throw_different_updates(*context_.communicator, slices_->update());
-  }
-  for (const auto& part : list_) part->check();
-  gradients_->check_kept_sums();
+  for (const auto& part : parts_) part->check();
+  context_.own_gradients->check_kept_sums();
   take_up();
 }
 
 // What the ranks have told each other.
 void FusedUpdate::take_up() {
-  for (const auto& part : list_) part->take_up();
+  for (const auto& part : parts_) part->take_up();
   context_.reducer.join_period().set_lowest_active_rank(context_.agreement.lowest_active_rank());
   const int active = context_.agreement.active_ranks();
   if (active == 0) return;
@@ -132,14 +125,14 @@ void FusedUpdate::take_up() {
 
 // Adds up what backward has not.
 void FusedUpdate::reduce_rest() {
-  gradients_->take_kept_sums();
+  context_.own_gradients->take_kept_sums();
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
   const bool can_wait =
       context_.agreement.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
   if (!context_.agreement.said(stale_) || can_wait) return;
-  gradients_->reduce(reduce_op(), context_.agreement.active_ranks());
+  context_.own_gradients->reduce(reduce_op_of(context_), context_.agreement.active_ranks());
   if (context_.plan.gives_buckets_back) count_reduction();
-  if (slices_ != nullptr) gradients_->sums_begun();
+  if (context_.memory->sums_are_final()) context_.own_gradients->sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
@@ -149,12 +142,12 @@ StepResult FusedUpdate::run_update() {
   double factor = options.gradient_factor;
   if (recovery_) share_sums();
   if (options.max_norm != 0) {
-    result.norm = std::abs(factor) * global_norm();
+    result.norm = std::abs(factor) * norm_->of_all();
     factor *= clip_factor(result.norm, options.max_norm);
     result.skipped = options.check_finite && !std::isfinite(result.norm);
   } else if (options.check_finite) {
-    const bool others = GradientMemory(other_parameters()).all_finite();
-    result.skipped = !all_finite_over_ranks(*context_.communicator, memory, owned_gradients(), others);
+    const bool others = GradientMemory(other_parameters(context_)).all_finite();
+    result.skipped = !all_finite_over_ranks(*context_.communicator, memory, owned_sums(context_), others);
   }
   const bool has_inputs = !context_.agreement.joined(context_.communicator->rank());
   double waited_s = 0;
@@ -179,12 +172,12 @@ StepResult FusedUpdate::run_update() {
     }
   }
   count_update(waited_s);
-  if (options.zero_grad) gradients_->zero(!result.skipped && memory.zeroes_buckets());
+  if (options.zero_grad) context_.own_gradients->zero(!result.skipped && memory.zeroes_buckets());
   context_.watch->start_over();
-  for (const auto& part : list_) part->ended();
+  for (const auto& part : parts_) part->ended();
   context_.reducer.note_step();
   zeroed_ = options.zero_grad;
-  zeroed_writes_ = gradients_->writes();
+  zeroed_writes_ = context_.own_gradients->writes();
   return result;
 }
 
@@ -199,12 +192,12 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     }
     if (!any && !recovery_) continue;
     const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
-    update.gradient = owned_gradients(i).source;
+    update.gradient = owned_sum(context_, i).source;
     update.gradient.factor = factor;
     update.gradient.zero = zero && context_.memory->zeroes_buckets();
     update.weights_out = context_.weights->owned_weights(i);
     update.weights = update.weights_out;
-    for (const auto& part : list_) part->targets(i, update);
+    for (const auto& part : parts_) part->targets(i, update);
     context_.memory->access(
         [&] { recovery_ ? recovery_->update_own(i, update) : context_.optimizer.update_segment(i, update); });
     context_.memory->publish(i);
@@ -213,20 +206,20 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
 
 void FusedUpdate::receive_weights() {
   context_.memory->finish([this](std::size_t bucket) {
-    for (const auto& part : list_) part->received(bucket);
+    for (const auto& part : parts_) part->received(bucket);
   });
-  for (const auto& part : list_) part->weights_are_here();
+  for (const auto& part : parts_) part->weights_are_here();
 }
 
 void FusedUpdate::zero_others() {
-  for (const at::Tensor& parameter : other_parameters()) {
+  for (const at::Tensor& parameter : other_parameters(context_)) {
     if (parameter.grad().defined()) parameter.mutable_grad().zero_();
   }
 }
 
 void FusedUpdate::count_update(double waited_s) {
   StepStatistics& statistics = context_.reducer.statistics();
-  statistics.unused_parameters += gradients_->end_update(context_.agreement.contributed());
+  statistics.unused_parameters += context_.own_gradients->end_update(context_.agreement.contributed());
   statistics.waited_s += waited_s;
   if (context_.agreement.said(stale_) && !context_.plan.gives_buckets_back)
     count_reduction();  // else counted where it was made
@@ -234,60 +227,13 @@ void FusedUpdate::count_update(double waited_s) {
 
 void FusedUpdate::count_reduction() {
   StepStatistics& statistics = context_.reducer.statistics();
-  const double waited_s = gradients_->take_waited_s();
+  const double waited_s = context_.own_gradients->take_waited_s();
   statistics.waited_s += waited_s;
   statistics.waited_for_slot_s += waited_s;
   for (const FusedBucket& bucket : context_.buckets) {
     statistics.bytes += static_cast<std::int64_t>(bucket.gradients.nbytes());
     ++statistics.buckets;
   }
-}
-
-// How messages reduce the gradients of this update. A backward that has started to reduce is not part of a join.
-ReduceOp FusedUpdate::reduce_op() const {
-  return context_.reducer.join_period().divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg;
-}
-
-int FusedUpdate::divisor() const {
-  return context_.reducer.join_period().divides_by_active_ranks() ? context_.agreement.active_ranks()
-                                                                  : context_.communicator->world_size();
-}
-
-OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
-  OwnedGradients part;
-  part.source = context_.memory->gradients(bucket);
-  const bool is_averaged = context_.plan.gives_buckets_back ||
-                           (context_.plan.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg);
-  part.source.divisor = is_averaged || slices_ != nullptr ? 1 : divisor();
-  part.begin = static_cast<std::size_t>(context_.buckets[bucket].own.begin);
-  part.end = static_cast<std::size_t>(context_.buckets[bucket].own.end);
-  return part;
-}
-
-std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
-  std::vector<OwnedGradients> parts;
-  for (std::size_t i = 0; i < context_.buckets.size(); ++i) parts.push_back(owned_gradients(i));
-  return parts;
-}
-
-// Covers the average of all ranks' gradients, and gradients that are equal on all ranks already; one rank counts these.
-double FusedUpdate::global_norm() {
-  if (slices_ != nullptr) return whole_norm(indices_of_optimizer());
-  const GradientMemory others(other_parameters());
-  const bool counts_others =
-      context_.communicator->rank() == context_.agreement.lowest_active_rank() && others.count() > 0;
-  return norm_over_ranks(*context_.communicator, *context_.memory, owned_gradients(),
-                         counts_others ? others.norm(2) : 0, 2);
-}
-
-std::vector<at::Tensor> FusedUpdate::other_parameters() const {
-  std::vector<at::Tensor> result;
-  for (const auto& group : context_.optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      if (!covers(parameter)) result.push_back(parameter);
-    }
-  }
-  return result;
 }
 
 }  // namespace lockstep

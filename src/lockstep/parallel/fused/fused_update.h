@@ -27,6 +27,7 @@
 #include "lockstep/parallel/fused/recovery/sum_exchange.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/update/update_context.h"
+#include "lockstep/parallel/update/update_norm.h"
 #include "lockstep/parallel/update/update_part.h"
 
 namespace lockstep {
@@ -77,7 +78,7 @@ class FusedUpdate final : public StepDelegate {
   WeightPlace* weights() const { return context_.weights.get(); }
 
   /// The gradients of slices are complete on this rank. Not collective.
-  void slices_ended() { gradients_->take_slice_sums(); }
+  void slices_ended() { context_.own_gradients->take_slice_sums(); }
 
   /// Takes part in one update of the other ranks without gradients. @return  true if no rank has inputs left
   bool shadow_update();
@@ -119,24 +120,11 @@ class FusedUpdate final : public StepDelegate {
   StepResult finish_without_lost(std::exception_ptr failure);
   double run_norm();
   void run_scale();
-  ReduceOp reduce_op() const;
-  int divisor() const;
-  OwnedGradients owned_gradients(std::size_t bucket);
-  std::vector<OwnedGradients> owned_gradients();
-  double global_norm();
-  /// With slices: the norm of all slices' average, of these indices of parameters, in this order.
-  double whole_norm(const std::vector<std::size_t>& parameters);
-  std::vector<std::size_t> indices_of(const std::vector<at::Tensor>& parameters) const;
-  std::vector<std::size_t> indices_of_optimizer() const;
-  /// @return  why slices cannot be fused, else empty
-  static std::string refusal_with_slices(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
-                                         const std::vector<FusedBucket>& buckets, FuseOptions options);
   void update_buckets(double factor, bool zero);
   void receive_weights();
   void zero_others();
   void count_update(double waited_s);
   void count_reduction();
-  std::vector<at::Tensor> other_parameters() const;
   /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>
   auto guarded(const Body& body) {
@@ -155,11 +143,11 @@ class FusedUpdate final : public StepDelegate {
   }
 
   UpdateContext context_;
-  PartList list_;  // refers to the context
-  UpdateTerms& terms_;
+  PartList parts_;  // refers to the context
+  UpdateTerms* terms_ = nullptr;
+  std::unique_ptr<UpdateNorm> norm_;
   bool is_active_ = false;
-  const Slices* slices_;
-  std::unique_ptr<FusedGradients> gradients_;
+  const Slices* const slices_;                   // null without slices; for who makes the update
   UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
   MemoryHosts hosts_;                            // with `rescue_`
   std::unique_ptr<HostCopy> host_copy_;          // with `rescue_`
@@ -168,7 +156,6 @@ class FusedUpdate final : public StepDelegate {
   std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
   std::unique_ptr<SumExchange> sum_exchange_;    // with `rescue_`, between hosts
   const AnySlot stale_;                          // sums of all ranks' gradients do not have all that this rank has
-  std::optional<EqualSlot<std::uint64_t>> update_number_;  // with slices
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with slices, in the order of the call
   bool zeroed_ = false;                // the last update left zeros

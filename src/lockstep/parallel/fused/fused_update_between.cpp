@@ -1,10 +1,9 @@
 // FusedUpdate: what a program does between two updates. It writes weights, drops gradients, and clips by the norm of
 // the average of all ranks' gradients.
-#include <cmath>
-
 #include "lockstep/base/error.h"
+#include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/fused/fused_update.h"
-#include "lockstep/parallel/fused/norm_over_ranks.h"
+#include "lockstep/parallel/update/update_lists.h"
 
 namespace lockstep {
 
@@ -28,31 +27,22 @@ void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, dou
   });
 }
 
+// Agrees on a request that concerns these parameters alone.
+void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters) {
+  selection_.clear();
+  selected_ = indices_of(context_, parameters);
+  for (const std::size_t index : selected_) selection_.add(index);
+  request.parameters = selected_;
+  request.selection = selection_.number();
+  if (norm_->depends_on_order()) {
+    for (const std::size_t index : selected_) mix_into(request.selection, index);
+  }
+  agree(&request);
+}
+
 double FusedUpdate::run_norm() {
   const double p = context_.agreement.request().clip.norm_type;
-  double norm = 0;
-  if (p == 0) {
-    // Known on every rank since the agreement.
-    const auto& contributed = context_.agreement.contributed();
-    for (std::size_t i = 0; i < contributed.size(); ++i) norm += contributed[i] * selection_.count(i);
-    if (slices_ != nullptr) {
-      // Scaling writes the terms of a sum, so every rank has made its sums before.
-      owned_gradients();
-      context_.communicator->barrier();
-    }
-  } else {
-    // Zeros change only norms of a negative order.
-    const std::vector<std::uint8_t> contributed =
-        p < 0 ? context_.agreement.contributed() : std::vector<std::uint8_t>();
-    std::vector<OwnedGradients> parts;
-    for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
-      const auto selected = selection_.cut(owned_gradients(b), context_.buckets[b], context_.gradients, contributed);
-      parts.insert(parts.end(), selected.begin(), selected.end());
-    }
-    norm = slices_ != nullptr && std::isfinite(p)
-               ? whole_norm(selected_)
-               : norm_over_ranks(*context_.communicator, *context_.memory, parts, 0, p);
-  }
+  const double norm = norm_->of(selection_, selected_, p);
   context_.memory->finish({});
   return p < 0 && !selection_.any_of(context_.agreement.contributed()) ? -1 : norm;
 }
@@ -65,7 +55,7 @@ void FusedUpdate::run_scale() {
       const std::int64_t begin = bucket.offsets[i];
       const std::int64_t end = begin + context_.gradients.parameter(bucket.parameters[i]).numel();
       for (int times = selection_.count(bucket.parameters[i]); times > 0; --times) {
-        if (!recovery_) gradients_->scale(b, begin, end, factor);
+        if (!recovery_) context_.own_gradients->scale(b, begin, end, factor);
         context_.memory->follow_scaling(b, begin, end, factor);
       }
     }
@@ -89,11 +79,11 @@ void FusedUpdate::gradients_dropped() {
 
 void FusedUpdate::drop_gradients() {
   if (context_.watch->is_waiting()) context_.watch->drop_gradients();
-  gradients_->drop();
+  context_.own_gradients->drop();
 }
 
 bool FusedUpdate::gradients_are_zero() const {
-  return zeroed_ && other_parameters().empty() && gradients_->writes() == zeroed_writes_;
+  return zeroed_ && other_parameters(context_).empty() && context_.own_gradients->writes() == zeroed_writes_;
 }
 
 // Gradients that wait are of the weights before the call.

@@ -20,7 +20,9 @@
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/weights/whole_weights.h"
 #include "lockstep/parallel/fused/written_weights.h"
+#include "lockstep/parallel/update/rank_norm.h"
 #include "lockstep/parallel/update/replicas_part.h"
+#include "lockstep/parallel/update/slices_part.h"
 
 namespace lockstep {
 
@@ -53,11 +55,16 @@ void check_stage(const FuseOptions& options, const Communicator& communicator) {
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
                          const Slices* slices)
     : context_(optimizer, reducer, std::move(communicator)),
-      terms_(list_.add<UpdateTerms>(context_)),
       slices_(slices),
       stale_(context_.agreement.any()),
       selection_(context_.gradients.num_parameters()) {
-  if (slices != nullptr) update_number_ = context_.agreement.equal<std::uint64_t>();
+  if (slices != nullptr) parts_.add<SlicesPart>(context_, *slices);
+  terms_ = &parts_.add<UpdateTerms>(context_);
+  if (slices != nullptr) {
+    norm_ = std::make_unique<SliceNorm>(context_);
+  } else {
+    norm_ = std::make_unique<RankNorm>(context_);
+  }
 }
 
 FusedUpdate::~FusedUpdate() { release(memory_stays()); }
@@ -77,9 +84,10 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   }
   check_stage(options, *communicator);
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator, slices));
-  if (communicator->world_size() > 1) fused->terms_.check_equal(lines_of(options));
+  if (communicator->world_size() > 1) fused->terms_->check_equal(lines_of(options));
   const GradientBuckets& gradients = reducer.buckets();
-  std::vector<FusedBucket> buckets = choose_fused_buckets(gradients, optimizer, *communicator);
+  std::vector<FusedBucket>& buckets = fused->context_.buckets;
+  buckets = choose_fused_buckets(gradients, optimizer, *communicator);
   std::vector<at::Tensor> chosen;
   std::vector<NamedTensor> named;
   for (const FusedBucket& bucket : buckets) {
@@ -96,13 +104,12 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   }
   check_hybrid_shard(options, buckets, gradients, *communicator);
   reason = refusal_of_twice_listed(optimizer, gradients);
-  if (reason.empty() && slices != nullptr) reason = refusal_with_slices(optimizer, gradients, buckets, options);
+  if (reason.empty() && slices != nullptr) reason = SlicesPart::refusal(fused->context_, options);
   UpdateRescue* const rescue = UpdateRescue::of(optimizer);
   if (rescue != nullptr && reason.empty()) reason = rescue->refusal(*communicator, options, slices != nullptr);
   if (!reason.empty()) return nullptr;
   if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
   fused->rescue_ = rescue;
-  fused->context_.buckets = std::move(buckets);
   fused->is_active_ = true;
   try {
     fused->take_over(options);
@@ -153,23 +160,23 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::vector<FusedSegment> segments = make_segments(watched);
   context_.start_watching(std::move(watched));
   if (!context_.weights) context_.weights = std::make_unique<WholeWeights>(context_);
-  list_.add<WrittenWeights>(context_);
-  gradients_ = make_gradients(std::move(pool));
+  parts_.add<WrittenWeights>(context_);
+  context_.own_gradients = make_gradients(std::move(pool));
   if (copies_of_shards != nullptr) {
-    list_.add<ShardedCopiesPart>(context_, *copies_of_shards);
+    parts_.add<ShardedCopiesPart>(context_, *copies_of_shards);
   } else if (options.compute_dtype == at::ScalarType::BFloat16 && !context_.plan.shards_weights &&
              may_publish_copies()) {
-    list_.add<PublishedCopies>(context_);
+    parts_.add<PublishedCopies>(context_);
   }
-  list_.add<ReplicasPart>(context_);
+  parts_.add<ReplicasPart>(context_);
   if (rescue_ != nullptr) make_recoverable(segments);
   context_.optimizer.shard(std::move(segments));
   if (rescue_ != nullptr) begin_recoverable();
   context_.optimizer.set_step_delegate(this);
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : context_.buckets) indices.push_back(bucket.index);
-  context_.reducer.hand_over(indices, *gradients_);
-  terms_.keep_groups();
+  context_.reducer.hand_over(indices, *context_.own_gradients);
+  terms_->keep_groups();
 }
 
 // @param watched  by parameter: becomes those that are fused
@@ -221,7 +228,7 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   if (context_.optimizer.step_delegate() == this) context_.optimizer.set_step_delegate(nullptr);
   try {
     const at::NoGradGuard no_grad;
-    if (gradients_) gradients_->leave();
+    if (context_.own_gradients) context_.own_gradients->leave();
     context_.reducer.take_back(!memory_stays);
     if (context_.weights && !memory_stays) context_.weights->leave();
   } catch (const std::exception& error) {
@@ -229,8 +236,8 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   }
   sum_exchange_.reset();
   recovery_.reset();
-  list_.clear();
-  gradients_.reset();
+  parts_.clear();
+  context_.own_gradients.reset();
   context_.end();
 }
 
@@ -256,7 +263,7 @@ void FusedUpdate::unfuse() {
     // If ranks are survived, each host has the whole of it.
     const NamedState state =
         rescue_ != nullptr ? state_->whole(names) : gather_optimizer_state(*context_.communicator, optimizer, names);
-    const std::vector<at::Tensor> averages = gradients_->gather();
+    const std::vector<at::Tensor> averages = context_.own_gradients->gather();
     context_.weights->give_back();
     release();
     show_averages(averages);
@@ -270,9 +277,9 @@ void FusedUpdate::unfuse() {
 void FusedUpdate::unfuse_weights() {
   guarded([&] {
     // Gradients first: what they take is free when whole weights need memory.
-    gradients_->leave();
+    context_.own_gradients->leave();
     context_.reducer.take_back();
-    gradients_.reset();
+    context_.own_gradients.reset();
     context_.weights->give_back();
     release();
     if (context_.communicator->world_size() > 1) context_.communicator->barrier();  // as in unfuse

@@ -19,6 +19,12 @@ void GradientSelection::add(std::size_t parameter) {
   ++counts_[parameter];
 }
 
+double GradientSelection::count_of(const std::vector<std::uint8_t>& marks) const {
+  double count = 0;
+  for (std::size_t i = 0; i < marks.size(); ++i) count += marks[i] * counts_[i];
+  return count;
+}
+
 bool GradientSelection::any_of(const std::vector<std::uint8_t>& marks) const {
   for (std::size_t i = 0; i < marks.size(); ++i) {
     if (marks[i] != 0 && counts_[i] != 0) return true;

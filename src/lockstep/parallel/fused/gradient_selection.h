@@ -22,6 +22,8 @@ class GradientSelection {
   /// @throws Error  if a parameter is added more than 255 times
   void add(std::size_t parameter);
   int count(std::size_t parameter) const { return counts_[parameter]; }
+  /// How many of the selected parameters have a mark; one that is listed twice counts twice. @param marks  by parameter
+  double count_of(const std::vector<std::uint8_t>& marks) const;
   /// Whether a selected parameter has a mark. @param marks  by parameter
   bool any_of(const std::vector<std::uint8_t>& marks) const;
   /// Differs between different selections.

@@ -16,6 +16,7 @@
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_faults.h"
 #include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/update_plan.h"
@@ -55,6 +56,7 @@ struct UpdateContext {
     faults.emplace(gradients, buckets, *watch, *communicator);
   }
   void end() {
+    own_gradients.reset();
     weights.reset();
     faults.reset();
     watch.reset();
@@ -76,7 +78,8 @@ struct UpdateContext {
   std::optional<FusedWatch> watch;    ///< of the fused parameters
   WeightChanges changes;              ///< in this agreement
   std::unique_ptr<WeightPlace> weights;
-  std::optional<FusedFaults> faults;  ///< what is wrong with them: parts add to it, and the update throws
+  std::unique_ptr<FusedGradients> own_gradients;  ///< this rank's
+  std::optional<FusedFaults> faults;              ///< what is wrong with them: parts add to it, and the update throws
 };
 
 }  // namespace lockstep

@@ -40,6 +40,8 @@ class FusedMemory {
   /// The source of the sum of all ranks' gradients in the owned elements (or of their average: see `begin_reduction`):
   /// `sources` point to element 0.
   virtual GradientSource gradients(std::size_t bucket) = 0;
+  /// Whether these are averages already, whatever has reduced them.
+  virtual bool sums_are_final() const { return false; }
   /// Runs `body`, which reads gradients and writes the owned weights.
   virtual void access(const std::function<void()>& body) = 0;
   /// True if a pass over `gradients` with `zero` leaves zeros in the buckets.

@@ -50,6 +50,7 @@ class TreeMemory : public FusedMemory {
     return part.sum.source();
   }
   void access(const std::function<void()>& body) override { weights_->access(body); }
+  bool sums_are_final() const override { return true; }
   bool zeroes_buckets() const override { return false; }
   void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
     gradients(bucket);
