@@ -30,19 +30,17 @@ bool FusedUpdate::has_sent_gradients() const {
 }
 
 StepResult FusedUpdate::step(const StepOptions& options) {
-  const auto step = [&] {
+  try {
     return guarded([&] {
       UpdateRequest request;
       request.options = options;
       agree(&request);
       return run_update();
     });
-  };
-  if (rescue_ == nullptr) return step();
-  try {
-    return step();
   } catch (...) {
-    return finish_without_lost(std::current_exception());
+    const StepResult result = pass_->after(std::current_exception());
+    release(pass_->memory_stays());
+    return result;
   }
 }
 
@@ -140,7 +138,7 @@ StepResult FusedUpdate::run_update() {
   FusedMemory& memory = *context_.memory;
   StepResult result;
   double factor = options.gradient_factor;
-  if (recovery_) share_sums();
+  pass_->prepare();
   if (options.max_norm != 0) {
     result.norm = std::abs(factor) * norm_->of_all();
     factor *= clip_factor(result.norm, options.max_norm);
@@ -156,14 +154,13 @@ StepResult FusedUpdate::run_update() {
     if (options.zero_grad) zero_others();
   } else {
     // Whoever finishes the update for a lost rank needs all sums. Clipping has waited for them: its norm needs them.
-    if (recovery_ && options.max_norm == 0 && context_.communicator->world_size() > 1) context_.communicator->barrier();
     const UpdateNote note{factor, result.norm, context_.agreement.contributed()};
-    if (recovery_) recovery_->decide(note);
+    pass_->decide(note, /*has_met=*/options.max_norm != 0);  // its norm has waited for all sums
     update_buckets(factor, options.zero_grad);
     const auto start = std::chrono::steady_clock::now();
     receive_weights();
     waited_s = seconds_since(start);
-    if (recovery_) recovery_->end(note);
+    pass_->end(note);
     if (has_inputs) {
       StepOptions rest;
       rest.gradient_factor = factor;
@@ -190,7 +187,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
       update.skip.push_back(context_.agreement.contributed()[parameter] == 0);
       any = any || !update.skip.back();
     }
-    if (!any && !recovery_) continue;
+    if (!any && !pass_->runs_without_gradients()) continue;
     const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
     update.gradient = owned_sum(context_, i).source;
     update.gradient.factor = factor;
@@ -198,8 +195,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.weights_out = context_.weights->owned_weights(i);
     update.weights = update.weights_out;
     for (const auto& part : parts_) part->targets(i, update);
-    context_.memory->access(
-        [&] { recovery_ ? recovery_->update_own(i, update) : context_.optimizer.update_segment(i, update); });
+    context_.memory->access([&] { pass_->run(i, update); });
     context_.memory->publish(i);
   }
 }

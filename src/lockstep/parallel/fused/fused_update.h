@@ -21,17 +21,14 @@
 #include "lockstep/parallel/fused/gradient_selection.h"
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
-#include "lockstep/parallel/fused/recovery/host_copy.h"
-#include "lockstep/parallel/fused/recovery/memory_hosts.h"
-#include "lockstep/parallel/fused/recovery/recoverable_update.h"
-#include "lockstep/parallel/fused/recovery/sum_exchange.h"
-#include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/update/update_context.h"
 #include "lockstep/parallel/update/update_norm.h"
 #include "lockstep/parallel/update/update_part.h"
+#include "lockstep/parallel/update/update_pass.h"
 
 namespace lockstep {
 
+class RecoverablePass;
 class Slices;
 
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
@@ -91,9 +88,9 @@ class FusedUpdate final : public StepDelegate {
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
               const Slices* slices);
 
-  void take_over(const FuseOptions& options);
+  void take_over(const FuseOptions& options, RecoverablePass* recovery);
   void place_gradients(at::ScalarType dtype);
-  void share_out(const FuseOptions& options);
+  void share_out(const FuseOptions& options, const MemoryHosts* outliving);
   std::vector<FusedSegment> make_segments(std::vector<at::Tensor>& watched);
   std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
   void release(bool memory_stays = false) noexcept;
@@ -106,18 +103,6 @@ class FusedUpdate final : public StepDelegate {
   void reduce_rest();
   void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
   StepResult run_update();
-  // fused_update_recovery.cpp
-  void open_memory();
-  void copy_counts();
-  void fill(const at::Tensor& memory);
-  void make_recoverable(std::vector<FusedSegment>& segments);
-  void begin_recoverable();
-  void check_hosts();
-  bool may_publish_copies() const;
-  void leave_memory(bool group_has_ended);
-  void share_sums();
-  bool memory_stays() const { return rescue_ != nullptr && rescue_->memory_stays(); }
-  StepResult finish_without_lost(std::exception_ptr failure);
   double run_norm();
   void run_scale();
   void update_buckets(double factor, bool zero);
@@ -147,15 +132,9 @@ class FusedUpdate final : public StepDelegate {
   UpdateTerms* terms_ = nullptr;
   std::unique_ptr<UpdateNorm> norm_;
   bool is_active_ = false;
-  const Slices* const slices_;                   // null without slices; for who makes the update
-  UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
-  MemoryHosts hosts_;                            // with `rescue_`
-  std::unique_ptr<HostCopy> host_copy_;          // with `rescue_`
-  std::shared_ptr<LastingMemory> lasting_;       // with `rescue_`
-  std::shared_ptr<SharedState> state_;           // with `rescue_`
-  std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
-  std::unique_ptr<SumExchange> sum_exchange_;    // with `rescue_`, between hosts
-  const AnySlot stale_;                          // sums of all ranks' gradients do not have all that this rank has
+  const Slices* const slices_;  // null without slices; for who makes the update
+  std::unique_ptr<UpdatePass> pass_;
+  const AnySlot stale_;  // sums of all ranks' gradients do not have all that this rank has
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with slices, in the order of the call
   bool zeroed_ = false;                // the last update left zeros

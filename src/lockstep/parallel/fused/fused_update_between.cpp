@@ -55,7 +55,7 @@ void FusedUpdate::run_scale() {
       const std::int64_t begin = bucket.offsets[i];
       const std::int64_t end = begin + context_.gradients.parameter(bucket.parameters[i]).numel();
       for (int times = selection_.count(bucket.parameters[i]); times > 0; --times) {
-        if (!recovery_) context_.own_gradients->scale(b, begin, end, factor);
+        if (pass_->scales_gradients()) context_.own_gradients->scale(b, begin, end, factor);
         context_.memory->follow_scaling(b, begin, end, factor);
       }
     }

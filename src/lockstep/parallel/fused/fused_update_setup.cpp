@@ -16,10 +16,12 @@
 #include "lockstep/parallel/fused/memory/message_memory.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/memory/tree_memory.h"
+#include "lockstep/parallel/fused/recovery/recoverable_pass.h"
 #include "lockstep/parallel/fused/weights/sharded_copies_part.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/weights/whole_weights.h"
 #include "lockstep/parallel/fused/written_weights.h"
+#include "lockstep/parallel/update/plain_pass.h"
 #include "lockstep/parallel/update/rank_norm.h"
 #include "lockstep/parallel/update/replicas_part.h"
 #include "lockstep/parallel/update/slices_part.h"
@@ -67,7 +69,7 @@ FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared
   }
 }
 
-FusedUpdate::~FusedUpdate() { release(memory_stays()); }
+FusedUpdate::~FusedUpdate() { release(is_active_ && pass_->memory_stays()); }
 
 std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer& reducer,
                                                const std::shared_ptr<Communicator>& communicator, FuseOptions options,
@@ -109,34 +111,39 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   if (rescue != nullptr && reason.empty()) reason = rescue->refusal(*communicator, options, slices != nullptr);
   if (!reason.empty()) return nullptr;
   if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
-  fused->rescue_ = rescue;
+  RecoverablePass* recovery = nullptr;
+  if (rescue != nullptr) {
+    auto pass = std::make_unique<RecoverablePass>(fused->context_, *rescue, slices->plan().tree().slices());
+    recovery = pass.get();
+    fused->pass_ = std::move(pass);
+  } else {
+    fused->pass_ = std::make_unique<PlainPass>(fused->context_);
+  }
   fused->is_active_ = true;
   try {
-    fused->take_over(options);
+    fused->take_over(options, recovery);
   } catch (const Error& error) {
     // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
-    if (rescue != nullptr) {
-      fused->leave_memory(cause_of(error) != nullptr);
-    } else {
-      fused->release();
-    }
+    const bool group_has_ended = cause_of(error) != nullptr;
+    fused->release(fused->pass_->stays_unmade(group_has_ended));
+    fused->pass_->abandon(std::current_exception(), group_has_ended);
     return nullptr;
   }
   return fused;
 }
 
-void FusedUpdate::take_over(const FuseOptions& options) {
+void FusedUpdate::take_over(const FuseOptions& options, RecoverablePass* recovery) {
   GradientPool pool;
-  if (rescue_ != nullptr) {
-    open_memory();
+  if (recovery != nullptr) {
+    recovery->open_memory();
   } else if (options.stage >= 2) {
     pool = GradientPool(context_.buckets, options.gradient_dtype, options.slots, context_.gradients,
                         *context_.communicator);
   } else {
     place_gradients(options.gradient_dtype);
   }
-  share_out(options);
+  share_out(options, recovery != nullptr ? &recovery->hosts() : nullptr);
   ShardedCopies* copies_of_shards = nullptr;
   if (context_.plan.shards_weights) {
     auto weights = std::make_unique<ShardedWeights>(
@@ -148,11 +155,11 @@ void FusedUpdate::take_over(const FuseOptions& options) {
     copies_of_shards = weights->copies();
     context_.weights = std::move(weights);
   }
-  const bool has_weights = rescue_ != nullptr && rescue_->adopts();
+  const bool has_weights = recovery != nullptr && recovery->has_weights();
   context_.memory = context_.weights ? make_message_memory(context_.plan, context_.buckets, *context_.communicator, {})
                                      : make_fused_memory(context_.plan, context_.buckets, context_.gradients,
                                                          *context_.communicator, has_weights);
-  if (state_) state_->weights_are_here();
+  if (recovery != nullptr) recovery->weights_are_here();
   if (slices_ != nullptr)
     context_.memory =
         make_tree_memory(context_.plan, context_.buckets, *slices_, *context_.communicator, std::move(context_.memory));
@@ -165,13 +172,13 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   if (copies_of_shards != nullptr) {
     parts_.add<ShardedCopiesPart>(context_, *copies_of_shards);
   } else if (options.compute_dtype == at::ScalarType::BFloat16 && !context_.plan.shards_weights &&
-             may_publish_copies()) {
+             (recovery == nullptr || recovery->may_publish_copies())) {
     parts_.add<PublishedCopies>(context_);
   }
   parts_.add<ReplicasPart>(context_);
-  if (rescue_ != nullptr) make_recoverable(segments);
+  if (recovery != nullptr) recovery->place_state(segments);
   context_.optimizer.shard(std::move(segments));
-  if (rescue_ != nullptr) begin_recoverable();
+  if (recovery != nullptr) recovery->begin();
   context_.optimizer.set_step_delegate(this);
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : context_.buckets) indices.push_back(bucket.index);
@@ -183,7 +190,8 @@ void FusedUpdate::take_over(const FuseOptions& options) {
 std::vector<FusedSegment> FusedUpdate::make_segments(std::vector<at::Tensor>& watched) {
   std::vector<FusedSegment> segments;
   for (const FusedBucket& bucket : context_.buckets) {
-    const Region& part = rescue_ != nullptr ? bucket.filled : bucket.own;  // of the whole update that each host makes
+    // Of the whole update, if each host makes one.
+    const Region& part = context_.plan.outlives_group ? bucket.filled : bucket.own;
     FusedSegment segment{{}, bucket.offsets, part.begin, part.end};
     for (const std::size_t i : bucket.parameters) {
       watched[i] = context_.gradients.parameter(i);
@@ -212,11 +220,10 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
 }
 
 // Makes the plan, and gives each bucket this rank's parts.
-void FusedUpdate::share_out(const FuseOptions& options) {
+void FusedUpdate::share_out(const FuseOptions& options, const MemoryHosts* outliving) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : context_.buckets) memory.push_back(bucket.gradients);
-  context_.plan = plan_update(memory, *context_.communicator, options.share_weights, options.stage,
-                              rescue_ != nullptr ? &hosts_ : nullptr);
+  context_.plan = plan_update(memory, *context_.communicator, options.share_weights, options.stage, outliving);
   for (std::size_t i = 0; i < context_.buckets.size(); ++i) {
     context_.buckets[i].own = context_.plan.region(i, context_.communicator->rank());
     context_.buckets[i].filled = context_.plan.filled_part(i, context_.communicator->rank());
@@ -234,8 +241,7 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   } catch (const std::exception& error) {
     log_warning("the weights stay in memory that the ranks share: {}", error.what());
   }
-  sum_exchange_.reset();
-  recovery_.reset();
+  pass_->leave();
   parts_.clear();
   context_.own_gradients.reset();
   context_.end();
@@ -260,15 +266,13 @@ void FusedUpdate::unfuse() {
   guarded([&] {
     FlatOptimizer& optimizer = context_.optimizer;
     const NamedParameters names = numbered_parameters(optimizer);
-    // If ranks are survived, each host has the whole of it.
-    const NamedState state =
-        rescue_ != nullptr ? state_->whole(names) : gather_optimizer_state(*context_.communicator, optimizer, names);
+    const NamedState state = pass_->whole_state(names);
     const std::vector<at::Tensor> averages = context_.own_gradients->gather();
     context_.weights->give_back();
     release();
     show_averages(averages);
     optimizer.unshard(names, state);
-    if (rescue_ != nullptr) rescue_->let_go();
+    pass_->let_go();
     // No rank may write its weights before all ranks have their own.
     if (context_.communicator->world_size() > 1) context_.communicator->barrier();
   });

@@ -21,7 +21,7 @@ KERNELS = ["src/lockstep/optim/kernels/kernels_" + name + ".cpp" for name in ("s
 RECOVERY = "src/lockstep/parallel/fused/recovery/"
 JOURNAL, UPDATE, MEMORY, MAP, MEETING = (RECOVERY + name for name in (
     "update_journal.cpp", "recoverable_update.cpp", "lasting_memory.cpp", "job_memory_map.cpp", "update_meeting.cpp"))
-FUSED = "src/lockstep/parallel/fused/fused_update_recovery.cpp"
+FUSED = RECOVERY + "recoverable_pass.cpp"
 TRAINING = "src/lockstep/train/survival/training_memory.cpp"
 SESSION = "src/lockstep/train/survival/training_session_memory.cpp"
 
@@ -72,7 +72,7 @@ OF_UPDATES = [
     ("the state of another model counts", MEMORY, "if (header.shape.load() != shape.digest()) {", "if (false) {"),
     ("another training begins at the number of the one before", MEMORY, "  header.number.store(0);\n", ""),
     ("how often parameters were updated before is forgotten", FUSED,
-     "  if (!rescue_->adopts()) state_->write_steps(lasting_->steps(0));\n", ""),
+     "  if (!rescue_.adopts()) state_->write_steps(lasting_->steps(0));\n", ""),
     ("a note of another host is not written here", MEETING, "      update->take(note_of(text));\n", ""),
     ("ranks of one host finish before the others know", MEETING,
      "  if (group.world_size() > 1) group.barrier();\n", ""),

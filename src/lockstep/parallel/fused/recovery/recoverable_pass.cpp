@@ -1,12 +1,11 @@
-// FusedUpdate: how it survives lost ranks.
+#include "lockstep/parallel/fused/recovery/recoverable_pass.h"
+
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
-#include "lockstep/parallel/fused/fused_update.h"
-#include "lockstep/parallel/slices/slices.h"
 
 namespace lockstep {
 namespace {
@@ -27,22 +26,23 @@ class UpdateOfStep final : public InterruptedUpdate {
 
 }  // namespace
 
-// Gradients, their sums and weights lie in memory that outlives the ranks.
-void FusedUpdate::open_memory() {
+RecoverablePass::RecoverablePass(UpdateContext& context, UpdateRescue& rescue, std::int64_t most_ranks)
+    : context_(context), rescue_(rescue), most_ranks_(most_ranks) {}
+
+void RecoverablePass::open_memory() {
   Communicator& ranks = *context_.communicator;
-  const bool is_there = rescue_->adopts();
-  hosts_ = MemoryHosts::of(ranks, rescue_->memory().get());
-  host_copy_ = std::make_unique<HostCopy>(hosts_, is_there ? rescue_->adopted_hosts() : std::vector<bool>(), ranks);
-  const auto shape = LastingMemory::shape_of(context_.buckets, context_.gradients, slices_->plan().tree().slices(),
-                                             ranks.world_size());
+  const bool is_there = rescue_.adopts();
+  hosts_ = MemoryHosts::of(ranks, rescue_.memory().get());
+  host_copy_ = std::make_unique<HostCopy>(hosts_, is_there ? rescue_.adopted_hosts() : std::vector<bool>(), ranks);
+  const auto shape = LastingMemory::shape_of(context_.buckets, context_.gradients, most_ranks_, ranks.world_size());
   const auto lanes = RecoverableUpdate::lanes_for(context_.buckets, shape.parameters, ranks);
-  const auto earlier = rescue_->state() != nullptr ? rescue_->state()->memory() : nullptr;
+  const auto earlier = rescue_.state() != nullptr ? rescue_.state()->memory() : nullptr;
   lasting_ =
-      LastingMemory::open(rescue_->memory(), shape, lanes, is_there && host_copy_->is_here(), earlier, hosts_, ranks);
+      LastingMemory::open(rescue_.memory(), shape, lanes, is_there && host_copy_->is_here(), earlier, hosts_, ranks);
   copy_counts();
   state_ = std::make_shared<SharedState>(context_.optimizer, context_.buckets, context_.gradients, lasting_,
                                          hosts_.count(), is_there);
-  rescue_->hold(state_);
+  rescue_.hold(state_);
   lasting_->reserve_gradients(hosts_, ranks);
   for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
     FusedBucket& bucket = context_.buckets[b];
@@ -60,7 +60,7 @@ void FusedUpdate::open_memory() {
 }
 
 // What the state of hosts that have joined needs to know first.
-void FusedUpdate::copy_counts() {
+void RecoverablePass::copy_counts() {
   if (!host_copy_->any_lacks()) return;
   MemoryHeader& header = lasting_->header();
   const auto number = host_copy_->is_here() ? static_cast<std::int64_t>(header.number.load()) : 0;
@@ -72,13 +72,13 @@ void FusedUpdate::copy_counts() {
 }
 
 // Weights, or state.
-void FusedUpdate::fill(const at::Tensor& memory) {
-  if (rescue_->adopts() && !host_copy_->any_lacks()) return;
+void RecoverablePass::fill(const at::Tensor& memory) {
+  if (rescue_.adopts() && !host_copy_->any_lacks()) return;
   lasting_->reserve_part(memory, hosts_, *context_.communicator);
   if (host_copy_->any_lacks()) host_copy_->copy(memory);
 }
 
-void FusedUpdate::make_recoverable(std::vector<FusedSegment>& segments) {
+void RecoverablePass::place_state(std::vector<FusedSegment>& segments) {
   for (std::size_t b = 0; b < segments.size(); ++b) {
     state_->take(segments[b], b, context_.communicator->world_size(),
                  [this](const at::Tensor& memory) { fill(memory); });
@@ -86,7 +86,7 @@ void FusedUpdate::make_recoverable(std::vector<FusedSegment>& segments) {
 }
 
 // Hosts differ only if something else than an update has written there.
-void FusedUpdate::check_hosts() {
+void RecoverablePass::check_hosts() {
   if (hosts_.count() == 1) return;
   const auto number = static_cast<std::int64_t>(lasting_->header().number.load());
   at::Tensor extremes = at::tensor({number, -number}, at::TensorOptions().dtype(at::kLong));
@@ -100,9 +100,9 @@ void FusedUpdate::check_hosts() {
       {FailureCause::Kind::Disagreement, -1});
 }
 
-void FusedUpdate::begin_recoverable() {
+void RecoverablePass::begin() {
   MemoryHeader& header = lasting_->header();
-  if (!rescue_->adopts()) state_->write_steps(lasting_->steps(0));
+  if (!rescue_.adopts()) state_->write_steps(lasting_->steps(0));
   check_hosts();
   recovery_ =
       std::make_unique<RecoverableUpdate>(RecoverableUpdate::Parts{context_.optimizer, context_.buckets, *state_},
@@ -119,23 +119,24 @@ void FusedUpdate::begin_recoverable() {
   header.is_whole.store(1);
 }
 
-// In a handler of what went wrong in `take_over`. If the group has ended, the next one continues from what is there.
-void FusedUpdate::leave_memory(bool group_has_ended) {
-  UpdateRescue& rescue = *rescue_;
-  const bool stays = rescue.adopts() && group_has_ended;
-  release(stays);
-  if (stays) throw;
+// If the group has ended, the next one continues from what is there.
+void RecoverablePass::abandon(const std::exception_ptr& failure, bool group_has_ended) {
+  if (stays_unmade(group_has_ended)) std::rethrow_exception(failure);
   const bool has_none =
-      rescue.state() == nullptr || rescue.may_be_unfinished() || !host_copy_ || !host_copy_->is_here();
-  if (rescue.adopts() && has_none) throw;  // no state to leave with
-  rescue.take_whole();
-  if (group_has_ended) throw;
-  rescue.forget_memory();
+      rescue_.state() == nullptr || rescue_.may_be_unfinished() || !host_copy_ || !host_copy_->is_here();
+  if (rescue_.adopts() && has_none) std::rethrow_exception(failure);  // no state to leave with
+  rescue_.take_whole();
+  if (group_has_ended) std::rethrow_exception(failure);
+  rescue_.forget_memory();
 }
 
-// Copies lie in memory of an engine that shares it among all ranks.
-bool FusedUpdate::may_publish_copies() const {
-  if (rescue_ == nullptr || context_.plan.sources == UpdatePlan::Sources::InPlace) return true;
+void RecoverablePass::leave() {
+  sum_exchange_.reset();
+  recovery_.reset();
+}
+
+bool RecoverablePass::may_publish_copies() const {
+  if (context_.plan.sources == UpdatePlan::Sources::InPlace) return true;
   if (context_.communicator->rank() == 0) {
     log_info(
         "fuse: no bf16 copies are published, because the ranks survive others and send each other gradients (engine "
@@ -146,7 +147,7 @@ bool FusedUpdate::may_publish_copies() const {
 }
 
 // Every host needs the sums of all gradients: it makes the whole update.
-void FusedUpdate::share_sums() {
+void RecoverablePass::prepare() {
   for (std::size_t b = 0; b < context_.buckets.size(); ++b) {
     context_.memory->gradients(b);
     if (sum_exchange_) sum_exchange_->start(b);
@@ -154,24 +155,29 @@ void FusedUpdate::share_sums() {
   if (sum_exchange_) sum_exchange_->finish();
 }
 
-// If a rank is lost, this rank leaves the group and what is fused, with the weights that all survivors have.
-StepResult FusedUpdate::finish_without_lost(std::exception_ptr failure) {
-  StepResult result;
+// Whoever finishes the update for a lost rank needs all sums.
+void RecoverablePass::decide(const UpdateNote& note, bool has_met) {
+  if (!has_met && context_.communicator->world_size() > 1) context_.communicator->barrier();
+  recovery_->decide(note);
+}
+
+StepResult RecoverablePass::after(const std::exception_ptr& failure) {
+  std::exception_ptr last = failure;
   for (;;) {
-    const std::shared_ptr<Communicator> survivors = rescue_->ranks().regroup(failure);
+    const std::shared_ptr<Communicator> survivors = rescue_.ranks().regroup(last);
     try {
       UpdateOfStep update(*recovery_, *survivors);
-      if (!rescue_->ranks().meet(&update)) break;
+      if (!rescue_.ranks().meet(&update)) break;
       const UpdateNote note = recovery_->decision().value();
       recovery_->end(note);
+      StepResult result;
       result.norm = note.norm;
-      release(memory_stays());
       return result;
     } catch (...) {
-      failure = std::current_exception();
+      last = std::current_exception();
     }
   }
-  std::rethrow_exception(failure);
+  std::rethrow_exception(last);
 }
 
 }  // namespace lockstep
