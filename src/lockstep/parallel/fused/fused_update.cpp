@@ -38,8 +38,8 @@ StepResult FusedUpdate::step(const StepOptions& options) {
       return run_update();
     });
   } catch (...) {
-    const StepResult result = pass_->after(std::current_exception());
-    release(pass_->memory_stays());
+    const StepResult result = context_.pass->after(std::current_exception());
+    release(context_.pass->memory_stays());
     return result;
   }
 }
@@ -89,7 +89,6 @@ void FusedUpdate::look(const UpdateRequest* request) {
     context_.own_gradients->collect(agreement.contributed());
   }
   if (!context_.own_gradients->are_summed()) agreement.say(stale_);
-  if (request != nullptr) context_.own_gradients->say_kept_sums();
 }
 
 void FusedUpdate::agree(const UpdateRequest* request) {
@@ -100,7 +99,6 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   context_.reducer.statistics().waited_s += seconds_since(start);
   if (context_.agreement.faulty()) context_.faults->throw_agreed();
   for (const auto& part : parts_) part->check();
-  context_.own_gradients->check_kept_sums();
   take_up();
 }
 
@@ -123,7 +121,6 @@ void FusedUpdate::take_up() {
 
 // Adds up what backward has not.
 void FusedUpdate::reduce_rest() {
-  context_.own_gradients->take_kept_sums();
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
   const bool can_wait =
       context_.agreement.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
@@ -138,9 +135,9 @@ StepResult FusedUpdate::run_update() {
   FusedMemory& memory = *context_.memory;
   StepResult result;
   double factor = options.gradient_factor;
-  pass_->prepare();
+  context_.pass->prepare();
   if (options.max_norm != 0) {
-    result.norm = std::abs(factor) * norm_->of_all();
+    result.norm = std::abs(factor) * context_.norm->of_all();
     factor *= clip_factor(result.norm, options.max_norm);
     result.skipped = options.check_finite && !std::isfinite(result.norm);
   } else if (options.check_finite) {
@@ -153,14 +150,13 @@ StepResult FusedUpdate::run_update() {
     memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
-    // Whoever finishes the update for a lost rank needs all sums. Clipping has waited for them: its norm needs them.
     const UpdateNote note{factor, result.norm, context_.agreement.contributed()};
-    pass_->decide(note, /*has_met=*/options.max_norm != 0);  // its norm has waited for all sums
+    context_.pass->decide(note, /*has_met=*/options.max_norm != 0);  // its norm has waited for all sums
     update_buckets(factor, options.zero_grad);
     const auto start = std::chrono::steady_clock::now();
     receive_weights();
     waited_s = seconds_since(start);
-    pass_->end(note);
+    context_.pass->end(note);
     if (has_inputs) {
       StepOptions rest;
       rest.gradient_factor = factor;
@@ -187,7 +183,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
       update.skip.push_back(context_.agreement.contributed()[parameter] == 0);
       any = any || !update.skip.back();
     }
-    if (!any && !pass_->runs_without_gradients()) continue;
+    if (!any && !context_.pass->runs_without_gradients()) continue;
     const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
     update.gradient = owned_sum(context_, i).source;
     update.gradient.factor = factor;
@@ -195,7 +191,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.weights_out = context_.weights->owned_weights(i);
     update.weights = update.weights_out;
     for (const auto& part : parts_) part->targets(i, update);
-    context_.memory->access([&] { pass_->run(i, update); });
+    context_.memory->access([&] { context_.pass->run(i, update); });
     context_.memory->publish(i);
   }
 }
@@ -217,8 +213,8 @@ void FusedUpdate::count_update(double waited_s) {
   StepStatistics& statistics = context_.reducer.statistics();
   statistics.unused_parameters += context_.own_gradients->end_update(context_.agreement.contributed());
   statistics.waited_s += waited_s;
-  if (context_.agreement.said(stale_) && !context_.plan.gives_buckets_back)
-    count_reduction();  // else counted where it was made
+  // Else it was counted where it was made.
+  if (context_.agreement.said(stale_) && !context_.plan.gives_buckets_back) count_reduction();
 }
 
 void FusedUpdate::count_reduction() {

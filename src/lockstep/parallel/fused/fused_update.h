@@ -28,7 +28,6 @@
 
 namespace lockstep {
 
-class RecoverablePass;
 class Slices;
 
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
@@ -85,14 +84,8 @@ class FusedUpdate final : public StepDelegate {
   void unfuse_weights();
 
  private:
-  FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator,
-              const Slices* slices);
+  FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
-  void take_over(const FuseOptions& options, RecoverablePass* recovery);
-  void place_gradients(at::ScalarType dtype);
-  void share_out(const FuseOptions& options, const MemoryHosts* outliving);
-  std::vector<FusedSegment> make_segments(std::vector<at::Tensor>& watched);
-  std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
   void release(bool memory_stays = false) noexcept;
   void show_averages(const std::vector<at::Tensor>& averages);
   void look(const UpdateRequest* request);
@@ -129,11 +122,7 @@ class FusedUpdate final : public StepDelegate {
 
   UpdateContext context_;
   PartList parts_;  // refers to the context
-  UpdateTerms* terms_ = nullptr;
-  std::unique_ptr<UpdateNorm> norm_;
   bool is_active_ = false;
-  const Slices* const slices_;  // null without slices; for who makes the update
-  std::unique_ptr<UpdatePass> pass_;
   const AnySlot stale_;  // sums of all ranks' gradients do not have all that this rank has
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with slices, in the order of the call

@@ -34,7 +34,7 @@ void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>&
   for (const std::size_t index : selected_) selection_.add(index);
   request.parameters = selected_;
   request.selection = selection_.number();
-  if (norm_->depends_on_order()) {
+  if (context_.norm->depends_on_order()) {
     for (const std::size_t index : selected_) mix_into(request.selection, index);
   }
   agree(&request);
@@ -42,7 +42,7 @@ void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>&
 
 double FusedUpdate::run_norm() {
   const double p = context_.agreement.request().clip.norm_type;
-  const double norm = norm_->of(selection_, selected_, p);
+  const double norm = context_.norm->of(selection_, selected_, p);
   context_.memory->finish({});
   return p < 0 && !selection_.any_of(context_.agreement.contributed()) ? -1 : norm;
 }
@@ -55,7 +55,7 @@ void FusedUpdate::run_scale() {
       const std::int64_t begin = bucket.offsets[i];
       const std::int64_t end = begin + context_.gradients.parameter(bucket.parameters[i]).numel();
       for (int times = selection_.count(bucket.parameters[i]); times > 0; --times) {
-        if (pass_->scales_gradients()) context_.own_gradients->scale(b, begin, end, factor);
+        if (context_.pass->scales_gradients()) context_.own_gradients->scale(b, begin, end, factor);
         context_.memory->follow_scaling(b, begin, end, factor);
       }
     }

@@ -22,6 +22,8 @@
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/update/update_norm.h"
+#include "lockstep/parallel/update/update_pass.h"
 #include "lockstep/parallel/update/weight_place.h"
 
 namespace lockstep {
@@ -56,7 +58,7 @@ struct UpdateContext {
     faults.emplace(gradients, buckets, *watch, *communicator);
   }
   void end() {
-    own_gradients.reset();
+    own_gradients = nullptr;
     weights.reset();
     faults.reset();
     watch.reset();
@@ -76,10 +78,13 @@ struct UpdateContext {
   std::unique_ptr<FusedMemory> memory;
   std::optional<StandIns> stand_ins;  ///< of the fused parameters' gradients
   std::optional<FusedWatch> watch;    ///< of the fused parameters
-  WeightChanges changes;              ///< in this agreement
+  std::unique_ptr<UpdateNorm> norm;
+  WeightChanges changes;  ///< in this agreement
   std::unique_ptr<WeightPlace> weights;
-  std::unique_ptr<FusedGradients> own_gradients;  ///< this rank's
-  std::optional<FusedFaults> faults;              ///< what is wrong with them: parts add to it, and the update throws
+  FusedGradients* own_gradients = nullptr;  ///< this rank's, which are a part
+  std::optional<FusedFaults> faults;        ///< what is wrong with them: parts add to it, and the update throws
+  /// Outlives the rest: after a failure, it decides how the ranks continue.
+  std::unique_ptr<UpdatePass> pass;
 };
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -56,6 +57,10 @@ class PartList {
     Part& result = *part;
     parts_.push_back(std::move(part));
     return result;
+  }
+  /// Takes this part away before the others.
+  void remove(const UpdatePart& part) {
+    parts_.erase(std::find_if(parts_.begin(), parts_.end(), [&](const auto& each) { return each.get() == &part; }));
   }
   void clear() {
     while (!parts_.empty()) parts_.pop_back();

@@ -6,13 +6,14 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/reducer/later_reduction.h"
+#include "lockstep/parallel/update/update_part.h"
 
 namespace lockstep {
 
 /// This rank's gradients of a fused update, from their arrival in backward to the update that uses them up. Either they
 /// stay in their buckets until the update (PlacedGradients), or their owner keeps sums and the buckets' memory is used
 /// again at once (PooledGradients).
-class FusedGradients : public LaterReduction {
+class FusedGradients : public UpdatePart, public LaterReduction {
  public:
   /// Finds out which gradients this rank has. @param contributed  by parameter: set to 1 if this rank has a gradient
   virtual void collect(std::vector<std::uint8_t>& contributed) = 0;
@@ -24,12 +25,6 @@ class FusedGradients : public LaterReduction {
   virtual std::vector<std::size_t> without_slice_sum() const { return {}; }
   /// The sums of all ranks' gradients are begun.
   virtual void sums_begun() {}
-  /// Tells the other ranks, in an agreement in which this rank has inputs, which sums it keeps as an owner.
-  virtual void say_kept_sums() {}
-  /// @throws AgreedError  if ranks have said different things
-  virtual void check_kept_sums() const {}
-  /// Takes over what the ranks have said.
-  virtual void take_kept_sums() {}
   /// Reduces what was not summed, in the update. Collective. @param active  number of ranks that have inputs
   virtual void reduce(ReduceOp op, int active) = 0;
   /// Multiplies what this rank has of the gradients in elements [begin, end) of a bucket, besides sums.

@@ -204,18 +204,21 @@ std::optional<std::uint8_t> PooledGradients::kept_sums() const {
   return has_dropped_ ? std::optional<std::uint8_t>(0) : std::nullopt;
 }
 
-void PooledGradients::say_kept_sums() {
+void PooledGradients::look() {
+  if (!agreement_.has_request()) return;
   if (const auto kept = kept_sums()) agreement_.say(kept_sums_slot_, *kept);
 }
 
-void PooledGradients::check_kept_sums() const {
+void PooledGradients::check() {
   if (!agreement_.differs(kept_sums_slot_)) return;
   throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
                     communicator_.membership().where() + ", fused optimizer that shares out gradients",
                     "call zero_grad() on every rank, or on none, between two backwards");
 }
 
-void PooledGradients::take_kept_sums() { kept_sums_ = agreement_.value(kept_sums_slot_).value_or(0); }
+void PooledGradients::take_up() {
+  if (agreement_.active_ranks() != 0) kept_sums_ = agreement_.value(kept_sums_slot_).value_or(0);
+}
 
 void PooledGradients::notice_drop() {
   if (stand_ins_.any_sum() && watch_.gradients_are_gone()) drop();

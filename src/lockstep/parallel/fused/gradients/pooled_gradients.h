@@ -21,6 +21,11 @@ class PooledGradients final : public FusedGradients {
   /// What is given must outlive this object.
   PooledGradients(UpdateContext& context, GradientPool pool);
 
+  /// Tells the other ranks which sums this one keeps as an owner, if it has inputs.
+  void look() override;
+  void check() override;
+  void take_up() override;
+
   bool wants_every_backward() const override { return true; }
   void backward_begins() override;
   void backward_left() override;
@@ -34,9 +39,6 @@ class PooledGradients final : public FusedGradients {
 
   void collect(std::vector<std::uint8_t>& contributed) override;
   bool are_summed() const override;
-  void say_kept_sums() override;
-  void check_kept_sums() const override;
-  void take_kept_sums() override;
   void reduce(ReduceOp op, int active) override;
   void scale(std::size_t, std::int64_t, std::int64_t, double) override {}  // all gradients are in sums then
   std::size_t end_update(const std::vector<std::uint8_t>& contributed) override;
