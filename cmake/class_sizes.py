@@ -21,7 +21,7 @@ LARGE = {
     "lockstep::Diagnosis": (30, 2, "its messages have a file"),
     "lockstep::DistributedDataParallelBase": (39, 3, "has what a fused update has, until fuse returns it"),
     "lockstep::ElasticNodes": (42, 3, "serves, joins and reports under one mutex"),
-    "lockstep::FusedUpdate": (64, 5, "each feature goes through it, until features are parts of an update"),
+    "lockstep::FusedUpdate": (30, 3, "making and ending, and clipping, have a file each"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
     "lockstep::RankGroup": (33, 3, "warnings, and processes for lost ranks, have a file each"),
     "lockstep::Reducer": (81, 5, "each feature goes through it, until features are parts of a backward"),
@@ -31,7 +31,6 @@ LARGE = {
     "lockstep::StoreService": (33, 2, "a function for each request; keys have a file"),
     "lockstep::Tokenizer": (30, 2, "saving has a file"),
     "lockstep::TrainingSession": (58, 5, "one loop of stages, updates, lost ranks and the job's memory"),
-    "lockstep::UpdateAgreement": (32, 1, "a setter and a getter for each feature, until features claim slots"),
     "lockstep::shm::Group": (53, 1, "a function for each of Communicator's calls"),
 }
 

@@ -1,4 +1,6 @@
 // DistributedDataParallel: an optimizer whose step the ranks share, and weights in shards.
+#include <ATen/core/grad_mode.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
@@ -84,7 +86,8 @@ void DistributedDataParallelBase::unfuse_weights() {
 }
 
 void DistributedDataParallelBase::own_weights() {
-  if (fuse_mode() != FuseMode::Off) fused_->own_weights();
+  const at::NoGradGuard no_grad;
+  if (fuse_mode() != FuseMode::Off) fused_->weights_between_steps("own_weights").move_to_own_memory();
 }
 
 NamedState DistributedDataParallelBase::optimizer_state(const FlatOptimizer& optimizer) const {
@@ -93,9 +96,7 @@ NamedState DistributedDataParallelBase::optimizer_state(const FlatOptimizer& opt
 
 bool DistributedDataParallelBase::unshard() {
   ShardedWeights* const shards = sharded_weights();
-  if (shards == nullptr || shards->keeps_all()) return false;
-  shards->gather_all();
-  return true;
+  return shards != nullptr && shards->gather_all();
 }
 
 void DistributedDataParallelBase::reshard() {
@@ -108,7 +109,8 @@ TensorParts DistributedDataParallelBase::weight_parts() {
 }
 
 void DistributedDataParallelBase::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
-  if (fuse_mode() != FuseMode::Off) fused_->write_weight_parts(write);
+  const at::NoGradGuard no_grad;
+  if (fuse_mode() != FuseMode::Off) fused_->weights_between_steps("write_weight_parts").write_own_parts(write);
 }
 
 std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {

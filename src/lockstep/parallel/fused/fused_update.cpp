@@ -12,6 +12,7 @@
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/norm_over_ranks.h"
 #include "lockstep/parallel/update/owned_sums.h"
+#include "lockstep/parallel/update/update_counts.h"
 #include "lockstep/parallel/update/update_lists.h"
 
 namespace lockstep {
@@ -78,7 +79,7 @@ void FusedUpdate::look(const UpdateRequest* request) {
     agreement.set_joined(context_.communicator->rank());
   }
   context_.weights->free_all();  // finds what was written
-  if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
+  if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) context_.drop_gradients();
   context_.own_gradients->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
   faults.find();
@@ -126,7 +127,7 @@ void FusedUpdate::reduce_rest() {
       context_.agreement.request().kind == UpdateRequest::Kind::Scale && !context_.plan.gives_buckets_back;
   if (!context_.agreement.said(stale_) || can_wait) return;
   context_.own_gradients->reduce(reduce_op_of(context_), context_.agreement.active_ranks());
-  if (context_.plan.gives_buckets_back) count_reduction();
+  if (context_.plan.gives_buckets_back) count_reduction(context_);
   if (context_.memory->sums_are_final()) context_.own_gradients->sums_begun();
 }
 
@@ -148,7 +149,7 @@ StepResult FusedUpdate::run_update() {
   double waited_s = 0;
   if (result.skipped) {
     memory.finish({});
-    if (options.zero_grad) zero_others();
+    if (options.zero_grad) zero_other_gradients(context_);
   } else {
     const UpdateNote note{factor, result.norm, context_.agreement.contributed()};
     context_.pass->decide(note, /*has_met=*/options.max_norm != 0);  // its norm has waited for all sums
@@ -164,7 +165,8 @@ StepResult FusedUpdate::run_update() {
       context_.optimizer.step_local(rest);
     }
   }
-  count_update(waited_s);
+  // Gradients that are given back were counted where they were reduced.
+  count_update(context_, waited_s, context_.agreement.said(stale_) && !context_.plan.gives_buckets_back);
   if (options.zero_grad) context_.own_gradients->zero(!result.skipped && memory.zeroes_buckets());
   context_.watch->start_over();
   for (const auto& part : parts_) part->ended();
@@ -201,31 +203,6 @@ void FusedUpdate::receive_weights() {
     for (const auto& part : parts_) part->received(bucket);
   });
   for (const auto& part : parts_) part->weights_are_here();
-}
-
-void FusedUpdate::zero_others() {
-  for (const at::Tensor& parameter : other_parameters(context_)) {
-    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
-  }
-}
-
-void FusedUpdate::count_update(double waited_s) {
-  StepStatistics& statistics = context_.reducer.statistics();
-  statistics.unused_parameters += context_.own_gradients->end_update(context_.agreement.contributed());
-  statistics.waited_s += waited_s;
-  // Else it was counted where it was made.
-  if (context_.agreement.said(stale_) && !context_.plan.gives_buckets_back) count_reduction();
-}
-
-void FusedUpdate::count_reduction() {
-  StepStatistics& statistics = context_.reducer.statistics();
-  const double waited_s = context_.own_gradients->take_waited_s();
-  statistics.waited_s += waited_s;
-  statistics.waited_for_slot_s += waited_s;
-  for (const FusedBucket& bucket : context_.buckets) {
-    statistics.bytes += static_cast<std::int64_t>(bucket.gradients.nbytes());
-    ++statistics.buckets;
-  }
 }
 
 }  // namespace lockstep

@@ -62,14 +62,9 @@ class FusedUpdate final : public StepDelegate {
   /// @throws Error  if something other than the update has updated weights or clipped gradients; the group then ends
   void before_forward();
 
-  /// Gives this rank memory of its own for the weights. The next update compares the ranks' weights and lets the ranks
-  /// share them again. Not collective.
+  /// For a call that writes weights. Not collective, but every rank does so.
   /// @throws Error  if gradients wait for their update
-  void own_weights();
-  /// Writes this rank's elements of weights in shards, as WeightPlace::write_own_parts; without shards it does
-  /// nothing. Not collective, but every rank does so. @throws Error  if gradients wait for their update
-  void write_weight_parts(const std::function<void(const TensorParts&)>& write);
-
+  WeightPlace& weights_between_steps(const std::string& call);
   /// Null if the update is not in force. Not collective.
   WeightPlace* weights() const { return context_.weights.get(); }
 
@@ -87,10 +82,7 @@ class FusedUpdate final : public StepDelegate {
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
   void release(bool memory_stays = false) noexcept;
-  void show_averages(const std::vector<at::Tensor>& averages);
   void look(const UpdateRequest* request);
-  void drop_gradients();
-  void refuse_while_waiting(const std::string& call);
   void agree(const UpdateRequest* request);
   void take_up();
   void reduce_rest();
@@ -100,9 +92,6 @@ class FusedUpdate final : public StepDelegate {
   void run_scale();
   void update_buckets(double factor, bool zero);
   void receive_weights();
-  void zero_others();
-  void count_update(double waited_s);
-  void count_reduction();
   /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>
   auto guarded(const Body& body) {

@@ -74,12 +74,7 @@ void FusedUpdate::before_forward() {
 void FusedUpdate::gradients_dropped() {
   FusedWatch& watch = *context_.watch;
   if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { context_.faults->throw_own(); });
-  drop_gradients();
-}
-
-void FusedUpdate::drop_gradients() {
-  if (context_.watch->is_waiting()) context_.watch->drop_gradients();
-  context_.own_gradients->drop();
+  context_.drop_gradients();
 }
 
 bool FusedUpdate::gradients_are_zero() const {
@@ -87,7 +82,7 @@ bool FusedUpdate::gradients_are_zero() const {
 }
 
 // Gradients that wait are of the weights before the call.
-void FusedUpdate::refuse_while_waiting(const std::string& call) {
+WeightPlace& FusedUpdate::weights_between_steps(const std::string& call) {
   const FusedWatch& watch = *context_.watch;
   if (watch.is_waiting() && !watch.gradients_are_gone()) {
     throw Error(call + " was called between backward and the step of the fused optimizer",
@@ -95,18 +90,7 @@ void FusedUpdate::refuse_while_waiting(const std::string& call) {
                 "call it before backward, after step(), or after zero_grad()");
   }
   if (watch.is_waiting()) gradients_dropped();
-}
-
-void FusedUpdate::own_weights() {
-  const at::NoGradGuard no_grad;
-  refuse_while_waiting("own_weights");
-  context_.weights->move_to_own_memory();
-}
-
-void FusedUpdate::write_weight_parts(const std::function<void(const TensorParts&)>& write) {
-  const at::NoGradGuard no_grad;
-  refuse_while_waiting("write_weight_parts");
-  context_.weights->write_own_parts(write);
+  return *context_.weights;
 }
 
 }  // namespace lockstep

@@ -21,6 +21,20 @@ const char* to_string(FuseMode mode) {
   return "off";
 }
 
+namespace {
+
+// As after a backward without `fuse`: the averages, and what this rank has added since.
+void show_averages(GradientBuckets& gradients, const std::vector<at::Tensor>& averages) {
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    if (!averages[i].defined()) continue;
+    gradients.take(i);
+    gradients.place(i).add_(averages[i]);
+    gradients.show(i);
+  }
+}
+
+}  // namespace
+
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
     : context_(optimizer, reducer, std::move(communicator)),
       stale_(context_.agreement.any()),
@@ -65,16 +79,6 @@ void FusedUpdate::release(bool memory_stays) noexcept {
   context_.end();
 }
 
-// As after a backward without `fuse`: the averages, and what this rank has added since.
-void FusedUpdate::show_averages(const std::vector<at::Tensor>& averages) {
-  for (std::size_t i = 0; i < averages.size(); ++i) {
-    if (!averages[i].defined()) continue;
-    context_.gradients.take(i);
-    context_.gradients.place(i).add_(averages[i]);
-    context_.gradients.show(i);
-  }
-}
-
 void FusedUpdate::optimizer_destroyed() noexcept {
   context_.optimizer.set_step_delegate(nullptr);
   release();
@@ -88,7 +92,7 @@ void FusedUpdate::unfuse() {
     const std::vector<at::Tensor> averages = context_.own_gradients->gather();
     context_.weights->give_back();
     release();
-    show_averages(averages);
+    show_averages(context_.gradients, averages);
     optimizer.unshard(names, state);
     context_.pass->let_go();
     // No rank may write its weights before all ranks have their own.

@@ -57,6 +57,11 @@ struct UpdateContext {
     watch.emplace(std::move(parameters), *stand_ins);
     faults.emplace(gradients, buckets, *watch, *communicator);
   }
+  /// What waits for an update will not be part of one.
+  void drop_gradients() {
+    if (watch->is_waiting()) watch->drop_gradients();
+    own_gradients->drop();
+  }
   void end() {
     own_gradients = nullptr;
     weights.reset();

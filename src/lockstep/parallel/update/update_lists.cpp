@@ -12,6 +12,12 @@ std::vector<at::Tensor> other_parameters(const UpdateContext& context) {
   return result;
 }
 
+void zero_other_gradients(const UpdateContext& context) {
+  for (const at::Tensor& parameter : other_parameters(context)) {
+    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+  }
+}
+
 std::vector<std::size_t> indices_of(const UpdateContext& context, const std::vector<at::Tensor>& parameters) {
   std::vector<std::size_t> indices;
   for (const at::Tensor& parameter : parameters) {

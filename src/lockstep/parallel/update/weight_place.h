@@ -26,8 +26,6 @@ class WeightPlace {
   /// The group in which the ranks agree before an update.
   virtual Communicator& meeting() const = 0;
 
-  /// Whether reading a weight may wait for other ranks.
-  virtual bool is_gathered() const { return false; }
   /// Frees what was gathered, before weights change, and finds what the program has written there. Not collective.
   virtual void free_all() {}
   /// The same without freeing it: a write that is found after a backward counts as written since. Not collective.

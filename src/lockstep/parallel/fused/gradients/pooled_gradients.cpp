@@ -48,6 +48,7 @@ PooledGradients::PooledGradients(UpdateContext& context, GradientPool pool)
       agreement_(context.agreement),
       kept_sums_slot_(agreement_.equal<std::uint8_t>()),
       weights_(*context.weights),
+      gathers_weights_(context.plan.shards_weights),
       pool_(std::move(pool)),
       parameters_(parameters_of(buckets_)),
       late_(gradients_.num_parameters()) {}
@@ -87,7 +88,7 @@ void PooledGradients::gradient_arrived(std::size_t parameter) {
 // this rank waited for them with a bucket that they hold back for an unused parameter, nobody would get on.
 bool PooledGradients::can_start(std::size_t bucket) {
   const std::size_t index = position_of(buckets_, bucket);
-  const bool meets_ranks = has_sibling_groups() || weights_.is_gathered();
+  const bool meets_ranks = has_sibling_groups() || gathers_weights_;
   return !meets_ranks || !pool_.occupant(index) || memory_.is_reduced(*pool_.occupant(index));
 }
 
@@ -96,19 +97,15 @@ std::shared_ptr<Work> PooledGradients::start(std::size_t bucket) {
 }
 
 std::shared_ptr<Work> PooledGradients::send(std::size_t index, ReduceOp op, int active) {
-  wait_for_slot(index);
+  if (const auto occupant = pool_.occupant(index)) {
+    const auto start = std::chrono::steady_clock::now();
+    memory_.end_reduction(*occupant);
+    pool_.leave(*occupant);
+    waited_s_ += seconds_since(start);
+  }
   fill(buckets_[index]);
   pool_.occupy(index);
   return memory_.begin_reduction(index, {op, kept_sums_ != 0, op == ReduceOp::Sum ? active : 1});
-}
-
-void PooledGradients::wait_for_slot(std::size_t index) {
-  const auto occupant = pool_.occupant(index);
-  if (!occupant) return;
-  const auto start = std::chrono::steady_clock::now();
-  memory_.end_reduction(*occupant);
-  pool_.leave(*occupant);
-  waited_s_ += seconds_since(start);
 }
 
 void PooledGradients::fill(const FusedBucket& bucket) {

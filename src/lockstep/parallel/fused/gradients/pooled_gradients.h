@@ -51,7 +51,6 @@ class PooledGradients final : public FusedGradients {
 
  private:
   std::shared_ptr<Work> send(std::size_t index, ReduceOp op, int active);
-  void wait_for_slot(std::size_t index);
   void fill(const FusedBucket& bucket);
   void end_reductions();
   void show_all();
@@ -69,6 +68,7 @@ class PooledGradients final : public FusedGradients {
   UpdateAgreement& agreement_;
   const EqualSlot<std::uint8_t> kept_sums_slot_;  // must be equal on all ranks that know it
   WeightPlace& weights_;
+  const bool gathers_weights_;  // reading a weight may wait for other ranks
   GradientPool pool_;
   std::vector<std::size_t> parameters_;  // in ascending order
   std::vector<at::Tensor> late_;         // by parameter: arrived after its bucket had started

@@ -245,7 +245,8 @@ void ShardedWeights::leave_backward() noexcept {
   if (!keeps_all_) free_quietly();
 }
 
-void ShardedWeights::gather_all() {
+bool ShardedWeights::gather_all() {
+  if (keeps_all_) return false;
   const std::size_t count = plan_.units.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (has_part(i)) free(i);
@@ -253,6 +254,7 @@ void ShardedWeights::gather_all() {
   }
   for (std::size_t i = 0; i < count; ++i) finish(whole_of(i));
   keeps_all_ = true;
+  return true;
 }
 
 }  // namespace lockstep

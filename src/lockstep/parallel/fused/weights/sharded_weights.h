@@ -57,13 +57,10 @@ class ShardedWeights final : public WeightPlace, public ReadWatcher {
   /// The group in which layers are gathered. A rank that leaves out a step gathers the next one there, so the others'
   /// step meets it there.
   Communicator& meeting() const override { return *gathering_; }
-  bool is_gathered() const override { return true; }
   void leave_backward() noexcept override;
   void free_all() override;
-  /// Gathers everything, until `free_all`. Collective.
-  void gather_all();
-  /// Whether all of it is there, since `gather_all`.
-  bool keeps_all() const { return keeps_all_; }
+  /// Gathers everything, until `free_all`. Collective. @return  false if everything was there
+  bool gather_all();
   void take_writes() override;
   void give_back() override;
 
