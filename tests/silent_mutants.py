@@ -44,6 +44,20 @@ OF_SETTINGS = [
      "  std::vector<SettingDifference> changes = setting_differences(now, before);\n",
      "  std::vector<SettingDifference> changes = setting_differences(now, now);\n",
      test("train_test", "*ModelChanges.*")),
+    ("ranks may differ in what a checkpoint and a log hold", SRC + "train/checks/training_data.cpp",
+     'if (what != Compared::Past) compare_settings("loop_arguments");', 'compare_settings("nothing");',
+     test("train_test", "*OtherData.*")),
+    ("ranks may start at different places", SRC + "train/checks/training_data.cpp",
+     'if (what == Compared::Start) compare_settings("start_arguments");', 'compare_settings("nothing");',
+     test("train_test", "*OtherData.*")),
+    ("metrics of a model that was replaced stay beside the new one", SRC + "train/trainer.cpp",
+     "if (!has_trained || !context.starts_over || place != context.args().output_dir) return;",
+     "if (!place.empty()) return;", test("train_test", "EarlierResults.*")),
+    ("metrics go although a training continues", SRC + "train/trainer.cpp",
+     "if (!has_trained || !context.starts_over || place != context.args().output_dir) return;",
+     "if (place != context.args().output_dir) return;", test("train_test", "EarlierResults.*")),
+    ("a flag's second secret is shown", SRC + "base/text/hidden_secrets.cpp",
+     "hides_values_ = !is_long_flag(word);", "hides_values_ = false;", test("base_test", "HiddenSecrets.*")),
 ]
 
 OF_MODELS = [
