@@ -108,6 +108,23 @@ TEST_P(CudaDdp, EqualsOneProcessOnTheCpu) {
   });
 }
 
+// Small buckets hide a slow network of hosts. NCCL has a kernel for each.
+TEST(CudaDdpBetweenHosts, SendsAsFewBucketsAsOnOneHost) {
+  SKIP_WITHOUT_CUDA(2);
+  run_ranks_as_processes(2, [](const Membership& membership) {
+    const c10::DeviceGuard current(device_of_rank(membership.rank));
+    Membership apart = membership;
+    for (Peer& peer : apart.peers) peer.host_id += std::to_string(peer.global_rank);
+    DistributedDataParallelOptions options;
+    options.process_group = make_communicator("nccl", apart);
+    torch::nn::Sequential net(torch::nn::Linear(1000, 1000), torch::nn::Linear(1000, 1000), torch::nn::Linear(1000, 1));
+    net->to(device_of_rank(membership.rank));
+    DistributedDataParallel ddp(net, options);
+    ddp(at::ones({2, 1000}, at::TensorOptions(device_of_rank(membership.rank)))).sum().backward();
+    EXPECT_EQ(ddp.last_step().buckets, 2u);
+  });
+}
+
 class CudaNorm : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaNorm, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
 

@@ -19,7 +19,7 @@ namespace lockstep {
 struct DistributedDataParallelOptions {
   std::shared_ptr<Communicator> process_group;  ///< default: the group of init_process_group
   /// Upper bound of a bucket, in MiB. A number applies to all buckets. 0: 1 for the first bucket; for the others 25 on
-  /// one host, 2 between hosts.
+  /// one host and on CUDA devices, 2 between hosts.
   double bucket_cap_mb = 0;
   bool broadcast_buffers = true;  ///< send rank 0's buffers to all ranks before each forward in training
   /// At construction, check that the models are equal and send rank 0's to all. Deferred weights (`deferred`) are not

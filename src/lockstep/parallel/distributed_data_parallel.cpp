@@ -50,7 +50,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   }
   has_buffers_ = !named_buffers.empty();
   if (StateWatch* const watch = StateWatch::current()) watch->add(tensors_.parameters, named_buffers);
-  ReducerOptions of_reducer = reducer_options(options_, communicator_->membership());
+  ReducerOptions of_reducer = reducer_options(options_, *communicator_);
   wrapped_ = std::make_unique<WrappedModule>(communicator_, names_);
   of_reducer.module = wrapped_->number();
   of_reducer.gets_memory_later = gets_memory_later_ = fused_memory_follows();

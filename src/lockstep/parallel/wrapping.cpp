@@ -31,9 +31,11 @@ std::string names_of_sparse(const ModuleTensors& tensors) {
 
 }  // namespace
 
-ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Membership& membership) {
+ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Communicator& carrier) {
   ReducerOptions result;
-  if (!membership.on_one_host()) result.bucket_caps = BucketCaps::between_hosts();
+  // Each bucket of a device is a kernel of NCCL, whose bandwidth needs large ones, also between hosts.
+  const bool is_small = !carrier.membership().on_one_host() && carrier.device().is_cpu();
+  if (is_small) result.bucket_caps = BucketCaps::between_hosts();
   result.static_graph = options.static_graph;
   result.counts_updates = options.virtual_shards != 0;
   if (options.bucket_cap_mb != 0) {

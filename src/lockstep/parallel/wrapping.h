@@ -12,7 +12,8 @@ namespace lockstep {
 
 // What DistributedDataParallel checks and decides when it wraps a module.
 
-ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Membership& membership);
+/// @param carrier  of the gradients
+ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Communicator& carrier);
 /// The module's parameters, by how their gradients are averaged.
 ReducerParameters reducer_parameters(const ModuleTensors& tensors);
 /// If ranks disagreed about an option, one of them would wait forever, or gradients of different parameters would be
