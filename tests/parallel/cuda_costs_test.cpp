@@ -1,6 +1,8 @@
 // What parts of a step cost on CUDA devices, in waits of the host, kernels and memory, as imitated devices count them
 // (tests/fake_gpu). Each must be no more for many parameters than for few.
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -98,12 +100,51 @@ TEST_F(CudaCosts, AnUpdateHasAsManyKernelsForManyParametersAsForFew) {
   });
 }
 
-TEST_F(CudaCosts, GradientsAreZeroedByOneKernel) {
+// A backward that adds to zeros has a kernel more for each parameter.
+TEST_F(CudaCosts, ABackwardAfterZeroGradHandsItsGradientsOver) {
   in_process(1, [] {
     const auto parameters = parameters_with_gradients(50);
     AdamW adam(parameters);
-    EXPECT_EQ(added_to("launches", [&] { adam.zero_grad(); }), 1);
-    EXPECT_EQ(parameters.back().grad().sum().item<double>(), 0);
+    const auto backward = [&] {
+      std::vector<at::Tensor> sums;
+      for (const at::Tensor& parameter : parameters) sums.push_back(parameter.square().sum());
+      at::stack(sums).sum().backward();
+    };
+    for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+    const long alone = added_to("launches", backward);
+    EXPECT_EQ(added_to("launches", [&] { adam.zero_grad(); }), 0);
+    EXPECT_EQ(added_to("launches", backward), alone);
+    StepOptions options;
+    options.zero_grad = true;
+    adam.step_with(options);
+    EXPECT_EQ(added_to("launches", backward), alone);
+  });
+}
+
+// Gradients that count as zeros: the second and third step find none.
+TEST_F(CudaCosts, AStepWithoutABackwardUpdatesAsOnTheCpu) {
+  in_process(1, [] {
+    const auto weights = [](const c10::Device& device) {
+      std::vector<at::Tensor> parameters;
+      for (int i = 0; i < 3; ++i) parameters.push_back(at::ones({4, 3}, at::TensorOptions(device)).requires_grad_());
+      for (int i = 0; i < 2; ++i) parameters[i].mutable_grad() = at::full({4, 3}, 0.5, at::TensorOptions(device));
+      AdamW adam(parameters);
+      StepOptions options;
+      options.zero_grad = true;
+      adam.step_with(options);
+      parameters[1].mutable_grad() = at::full({4, 3}, -2, at::TensorOptions(device));
+      adam.step();
+      adam.zero_grad();
+      adam.step();
+      std::vector<at::Tensor> result;
+      for (const at::Tensor& parameter : parameters) result.push_back(parameter.detach().cpu());
+      return result;
+    };
+    const auto want = weights(c10::kCPU);
+    const auto got = weights(of_device(0).device());
+    EXPECT_LT(want[0].max().item<float>(), 0.998F);
+    EXPECT_TRUE(want[2].eq(1).all().item<bool>());
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(got[i].allclose(want[i], 1e-6, 1e-7)) << i << got[i];
   });
 }
 

@@ -22,7 +22,7 @@ struct SegmentUpdate;
 struct StepOptions {
   double max_norm = 0;         ///< clip the 2-norm of all gradients together to this; 0: no; infinity: only measure it
   double gradient_factor = 1;  ///< gradients are multiplied by this first: 1 / loss scale
-  bool zero_grad = false;      ///< leave zeros in the gradients
+  bool zero_grad = false;      ///< leave zeros in the gradients, as FlatOptimizer::zero_grad does
   bool check_finite = false;   ///< no update if a gradient holds an infinity or NaN
 };
 
@@ -80,7 +80,9 @@ class FlatOptimizer : public torch::optim::Optimizer {
   at::Tensor step(LossClosure closure = nullptr) override;
   /// Does one update, with the additions that `options` ask for.
   StepResult step_with(const StepOptions& options);
-  /// As torch::optim::Optimizer::zero_grad, which it hides, but gradients may also be views.
+  /// As torch::optim::Optimizer::zero_grad(false), which it hides, but gradients may also be views. Gradients on
+  /// devices are dropped, which saves a backward one kernel for each: the next step takes them for zeros if none have
+  /// arrived.
   void zero_grad();
   /// How often `zero_grad` was called: ranks compare it.
   std::uint64_t zero_grads() const { return zero_grads_; }

@@ -11,10 +11,10 @@
 #include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/optim/clip_bound.h"
 #include "lockstep/optim/optimizer_registry.h"
+#include "lockstep/optim/update/dropped_gradients.h"
 #include "lockstep/optim/update/local_update.h"
 #include "lockstep/optim/update/optimizer_state.h"
 #include "lockstep/optim/update/sharded_update.h"
-#include "lockstep/optim/update/tensor_norms.h"
 
 namespace lockstep {
 
@@ -24,6 +24,7 @@ struct FlatOptimizer::Parts {
 
   OptimizerState state;
   ShardedUpdate sharded;
+  DroppedGradients dropped;
 };
 
 FlatOptimizer::FlatOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
@@ -61,7 +62,13 @@ StepResult FlatOptimizer::step_with(const StepOptions& options) {
 }
 
 StepResult FlatOptimizer::step_local(const StepOptions& options) {
-  return LocalUpdate(param_groups_, parts_->state).run(options);
+  parts_->dropped.bring_back(param_groups_);
+  const StepResult result = LocalUpdate(param_groups_, parts_->state).run(options);
+  if (!options.zero_grad) return result;
+  for (auto& group : param_groups_) {
+    for (at::Tensor& parameter : group.params()) parts_->dropped.drop(parameter);
+  }
+  return result;
 }
 
 void FlatOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
@@ -76,16 +83,14 @@ void FlatOptimizer::zero_grad() {
     delegate_->gradients_dropped();
   }
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
   for (auto& group : param_groups_) {
     for (at::Tensor& parameter : group.params()) {
       at::Tensor& gradient = parameter.mutable_grad();
-      if (!gradient.defined()) continue;
+      if (!gradient.defined() || parts_->dropped.drop(parameter)) continue;
       if (gradient.requires_grad()) gradient = gradient.detach();  // from backward with create_graph
-      gradients.push_back(gradient);
+      gradient.zero_();
     }
   }
-  zero_tensors(gradients);
 }
 
 void FlatOptimizer::save(torch::serialize::OutputArchive& archive) const {

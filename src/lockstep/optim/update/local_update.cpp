@@ -16,7 +16,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/update/gradient_memory.h"
-#include "lockstep/optim/update/tensor_norms.h"
 
 namespace lockstep {
 namespace {
@@ -45,6 +44,11 @@ void check_gradient(const at::Tensor& parameter, const at::Tensor& gradient, std
     what << "the gradient has shape " << gradient.sizes() << ", the parameter " << parameter.sizes();
     throw Error(what.str(), where, "replace gradients by tensors of the parameter's shape only");
   }
+}
+
+// The optimizer drops gradients on devices instead (DroppedGradients).
+void zero_on_host(at::Tensor gradient) {
+  if (!gradient.is_cuda()) gradient.zero_();
 }
 
 void bump_version(const at::Tensor& tensor) {
@@ -143,9 +147,7 @@ StepResult LocalUpdate::run(const StepOptions& options) {
 }
 
 void LocalUpdate::zero_gradients() const {
-  std::vector<at::Tensor> gradients;
-  for (const Piece& piece : pieces_) gradients.push_back(piece.original.defined() ? piece.original : piece.gradient);
-  zero_tensors(gradients);
+  for (const Piece& piece : pieces_) zero_on_host(piece.original.defined() ? piece.original : piece.gradient);
 }
 
 void LocalUpdate::update(double factor, bool zero) {
@@ -172,14 +174,12 @@ void LocalUpdate::update(double factor, bool zero) {
   gradient.factor = factor;
   gradient.zero = zero;
   state_.update(runs, gradient);
-  std::vector<at::Tensor> not_zero;
   for (const Piece& piece : pieces_) {
     bump_version(piece.slot->parameter);
     if (zero && piece.plain) bump_version(piece.gradient);
-    if (zero && !piece.plain) not_zero.push_back(piece.gradient);
-    if (zero && piece.original.defined()) not_zero.push_back(piece.original);
+    if (zero && !piece.plain) zero_on_host(piece.gradient);
+    if (zero && piece.original.defined()) zero_on_host(piece.original);
   }
-  zero_tensors(not_zero);
 }
 
 }  // namespace lockstep

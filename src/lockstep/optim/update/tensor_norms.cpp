@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/norm.h>
 #include <ATen/ops/stack.h>
@@ -75,18 +74,6 @@ bool are_finite(const std::vector<at::Tensor>& tensors) {
   return std::all_of(largest.begin(), largest.end(), [](double value) { return std::isfinite(value); }) &&
          std::all_of(kinds.single.begin(), kinds.single.end(),
                      [&](std::size_t i) { return at::isfinite(tensors[i]).all().item<bool>(); });
-}
-
-void zero_tensors(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> on_devices;
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.is_cuda() && tensor.layout() == at::kStrided) {
-      on_devices.push_back(tensor);
-    } else {
-      at::Tensor(tensor).zero_();
-    }
-  }
-  if (!on_devices.empty()) at::_foreach_zero_(on_devices);
 }
 
 void scale_tensors(const std::vector<at::Tensor>& tensors, double factor) {

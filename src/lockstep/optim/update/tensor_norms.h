@@ -15,7 +15,5 @@ bool are_finite(const std::vector<at::Tensor>& tensors);
 
 /// Multiplies all tensors in place, by one operation for each device and dtype.
 void scale_tensors(const std::vector<at::Tensor>& tensors, double factor);
-/// Writes zeros, on devices by one kernel for all tensors together.
-void zero_tensors(const std::vector<at::Tensor>& tensors);
 
 }  // namespace lockstep
