@@ -105,7 +105,7 @@ TEST_P(CudaExamples, ComputeOnTheirDevices) {
   const std::vector<int> contexts = fake_reports(end.err, "contexts");
   EXPECT_EQ(contexts.size(), static_cast<std::size_t>(example.processes)) << end.err;
   for (const int count : contexts) {
-    // A process with replicas sets all devices once, also those that it does not use.
+    // LibTorch's first copy between devices makes a context on each that the process sees (docs/gpu.md).
     if (example.contexts > 1) {
       EXPECT_GE(count, example.contexts) << end.err;
     } else {
