@@ -127,6 +127,13 @@ TEST(Completions, OfTheManualPageAreSoundForTroff) {
   EXPECT_EQ(end.code, 0);
 }
 
+TEST(Completions, OfTheManualPageNameWhatAsciiLacks) {
+  CommandFacts command;
+  command.path = "step";
+  command.summary = ".5 µs … - \\n";
+  EXPECT_TRUE(says(manual_page({command}), "\n\\&.5 \\[u00B5]s \\[u2026] \\- \\en\n"));
+}
+
 TEST(Completions, ProgramsDescribeTheirCommandsToEachOther) {
   const std::vector<CommandFacts>& commands = commands_of_tests();
   const std::vector<CommandFacts> read = facts_in(text_of_facts(commands));

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
+
 #include "lockstep/version.h"
 #include "tools/lockstep/completions/shell_scripts.h"
 
@@ -30,10 +32,24 @@ end with 1 if a rank failed, and with 128 and the signal's number if a signal en
 .BR sbatch (1)
 )";
 
+// A character beyond ASCII as troff names it, "\\[u2026]"; `at` goes to its last byte.
+std::string named_character(const std::string& text, std::size_t& at) {
+  const auto byte = [&](std::size_t place) { return static_cast<unsigned char>(text[place]); };
+  const int following = byte(at) >= 0xf0 ? 3 : byte(at) >= 0xe0 ? 2 : 1;
+  std::uint32_t code = byte(at) & (0x3fU >> following);
+  for (int i = 0; i < following && at + 1 < text.size(); ++i) code = code << 6 | (byte(++at) & 0x3fU);
+  return fmt::format("\\[u{:04X}]", code);
+}
+
 // A text that troff shows as it is: no escapes, and no request at its beginning.
 std::string of_troff(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      out += named_character(text, i);
+      continue;
+    }
     if (c == '\\') {
       out += "\\e";
     } else if (c == '-') {
