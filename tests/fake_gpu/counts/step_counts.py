@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what one training step asks of CUDA devices, by Lockstep and by PyTorch: the table in docs/gpu.md.
+"""Prints what one training step asks of CUDA devices, by Lockstep and by PyTorch: the table in docs/performance/gpu.md.
 
     python3 tests/fake_gpu/counts/step_counts.py BUILD [--python PYTHON] [--only WAY]
 
