@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/fake_gpu/runtime/context.h"
+#include "tests/fake_gpu/runtime/counters.h"
 #include "tests/fake_gpu/runtime/settings.h"
 #include "tests/fake_gpu/runtime/stream.h"
 
@@ -87,6 +88,7 @@ void reclaim(ncclComm* communicator) {
   cudaSetDevice(before);
   communicator->buffer = nullptr;
   communicator->destroyed = true;
+  ++counters().nccl_ends;
 }
 
 }  // namespace fake_gpu

@@ -32,12 +32,14 @@ constexpr FailureKind kFailureKinds[] = {
 Failure next_failure(int rank) {
   static std::atomic<long> calls{0};
   if (rank != number_of("FAKE_NCCL_FAIL_RANK", 0)) return {};
-  if (++calls != number_of("FAKE_NCCL_FAIL_AT", 0)) return {};
+  const long call = ++calls;
+  if (call == number_of("FAKE_NCCL_STUCK_AT", 0)) return {ncclSuccess, "", true, true};
+  if (call != number_of("FAKE_NCCL_FAIL_AT", 0)) return {};
   const char* kind = std::getenv("FAKE_NCCL_FAIL_KIND");
   const char* how = std::getenv("FAKE_NCCL_FAIL_HOW");
   for (const FailureKind& known : kFailureKinds) {
     if (std::strcmp(known.name, kind == nullptr ? "system" : kind) != 0) continue;
-    return {known.result, known.text, how == nullptr || std::strcmp(how, "call") != 0};
+    return {known.result, known.text, how == nullptr || std::strcmp(how, "call") != 0, false};
   }
   std::fprintf(stderr, "[fake GPU] FAKE_NCCL_FAIL_KIND=%s is not a kind of error\n", kind);
   std::abort();

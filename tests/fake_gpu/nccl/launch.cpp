@@ -148,6 +148,7 @@ ncclResult_t submit(ncclComm* communicator, cudaStream_t stream, bool is_message
     fail(communicator, failure.result, failure.text);
     return failure.result;
   }
+  if (failure.is_stuck) body = [communicator] { return communicator->until([] { return false; }); };
   ncclGroupStart();
   CallBatch& batch = batch_of(communicator);
   bool known = false;

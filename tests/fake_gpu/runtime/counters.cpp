@@ -31,6 +31,7 @@ constexpr NamedCounter kNamedCounters[] = {
     {"nccl_calls", &Counters::nccl_calls},
     {"nccl_launches", &Counters::nccl_launches},
     {"communicators", &Counters::communicators},
+    {"nccl_ends", &Counters::nccl_ends},
 };
 
 // One line, written at once: ranks share the standard error stream.

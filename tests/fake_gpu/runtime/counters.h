@@ -19,6 +19,7 @@ struct Counters {
   std::atomic<long> nccl_calls{0};     ///< operations of NCCL; each operation of a group counts
   std::atomic<long> nccl_launches{0};  ///< kernels of NCCL: a group is one
   std::atomic<long> communicators{0};  ///< of NCCL, made
+  std::atomic<long> nccl_ends{0};      ///< communicators of NCCL that were aborted or destroyed, at the end of that
 };
 
 Counters& counters();
