@@ -44,7 +44,7 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
   features.add(Feature::Fuse);
   if (options.stage == 3) features.add(Feature::Stage3);
   if (tensors_.is_script) features.add(Feature::TorchScript);
-  if (reducer_->has_hook()) features.add(Feature::Hook);
+  if (hook_ != nullptr) features.add(Feature::Hook);
   features.require_together(where);
   if (options.stage == 3) {
     options.units = unit_names(options, tensors_);

@@ -22,7 +22,7 @@ namespace lockstep {
 int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
   Features features;
   if (slices_) features.add(Feature::VirtualShards);
-  if (!reducer_->allows_join()) features.add(Feature::DivergingHook);
+  if (replicas_may_differ()) features.add(Feature::DivergingHook);
   if (sharded_weights() != nullptr) features.add(Feature::Stage3);
   features.add(Feature::Join).require_together(communicator_->membership().where() + ", join");
   // Each rank divides its own part of a fused update.

@@ -41,6 +41,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       sparse_hooks_(tensors_of(parameters.sparse)),
       shared_(communicator_.get(), tensors_of(parameters.dense)),
       graph_(options.static_graph, buckets_.num_parameters()),
+      reduction_(average_by_all_reduce(communicator_)),
       trace_(std::make_shared<BackwardTrace>(buckets_.size())),
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
@@ -74,12 +75,13 @@ void Reducer::install_hooks() {
 }
 
 void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
-  if (hook_ || ran_) {
-    throw Error(hook_ ? "a communication hook is registered already" : "a backward has already run",
+  const bool has_hook = !reduction_->carries_flags();
+  if (has_hook || ran_) {
+    throw Error(has_hook ? "a communication hook is registered already" : "a backward has already run",
                 communicator_->membership().where() + ", DistributedDataParallel",
                 "register one hook, right after construction, on every rank");
   }
-  hook_ = std::move(hook);
+  reduction_ = average_by_hook(std::move(hook), communicator_);
 }
 
 void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
@@ -261,8 +263,7 @@ void Reducer::launch(std::size_t index) {
       if (!is_elsewhere(i)) buckets_.take_off(i);
     }
     trace_->launch(index);
-    bucket.work = hook_ ? hook_->start(buckets_.for_hook(index), *communicator_)
-                        : communicator_->all_reduce_async(buckets_[index].message, reduce_op());
+    bucket.work = reduction_->start(buckets_, index, reduce_op());
   }
   bucket.launched = true;
   if (in_backward()) backward_ = Backward::Sent;

@@ -19,6 +19,7 @@
 #include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/agreement/step_position.h"
+#include "lockstep/parallel/backward/bucket_reduction.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/backward_flags.h"
 #include "lockstep/parallel/reducer/backward_trace.h"
@@ -97,8 +98,6 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   /// @throws Error  if a hook is registered already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
-  bool has_hook() const { return hook_ != nullptr; }
-  bool allows_join() const { return !hook_ || hook_->allows_join(); }
 
   /// Takes part in one step of the other ranks without gradients of its own.
   /// @return  true if no rank has inputs left
@@ -227,9 +226,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool leaves_in_backward(std::size_t bucket) const {
     return !progress_[bucket].is_left || (later_->starts_in_backward() && !join_.is_on());
   }
-  bool leaves_ranks_apart() const { return hook_ && !hook_->synchronizes(); }
   /// The flags are sent in the last bucket, unless something else handles that one.
-  bool flags_in_bucket() const { return !hook_ && !progress_.empty() && !progress_.back().is_left; }
+  bool flags_in_bucket() const {
+    return reduction_->carries_flags() && !progress_.empty() && !progress_.back().is_left;
+  }
 
   std::shared_ptr<Communicator> communicator_;
   BackwardFlags flags_;
@@ -241,7 +241,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   SharedGradients shared_;
   StaticGraph graph_;
   JoinPeriod join_;
-  std::unique_ptr<CommunicationHook> hook_;
+  std::unique_ptr<BucketReduction> reduction_;
   std::shared_ptr<BackwardTrace> trace_;
   LaterReduction* later_ = nullptr;
   std::size_t num_left_ = 0;  // buckets

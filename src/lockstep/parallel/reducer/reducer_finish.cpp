@@ -66,7 +66,7 @@ void Reducer::reduce_buckets() {
   check_left_out();
   check_put_aside();
   check_moved_parameters();
-  if (!join_.is_on() && allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
+  if (!join_.is_on() && reduction_->allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
   if (flags_.any_late()) reduce_late_gradients();
   if (join_.divides_by_active_ranks()) scale_by_active_ranks();
 }
@@ -97,14 +97,14 @@ void Reducer::wait_for_buckets() {
   for (std::size_t i = 0; i < progress_.size(); ++i) {
     if (!leaves_in_backward(i)) continue;
     wait_for(i);
-    if (hook_) progress_[i].work = hook_->start_second(buckets_.for_hook(i), *communicator_);
-    if (hook_ && !progress_[i].work) hook_->finish(buckets_.for_hook(i), *communicator_);
+    progress_[i].work = reduction_->start_second(buckets_.for_hook(i));
+    if (!progress_[i].work) reduction_->finish(buckets_.for_hook(i));
   }
   for (std::size_t i = 0; i < progress_.size(); ++i) {
     if (!leaves_in_backward(i)) continue;
     if (progress_[i].work) {
       wait_for(i);
-      hook_->finish(buckets_.for_hook(i), *communicator_);
+      reduction_->finish(buckets_.for_hook(i));
     }
     trace_->end_bucket(i, buckets_[i].contents.buffer);
     statistics_.bytes += static_cast<std::int64_t>(buckets_[i].contents.buffer.nbytes());
@@ -118,7 +118,7 @@ void Reducer::wait_for_buckets() {
 void Reducer::exchange_flags() {
   if (flags_in_bucket()) {
     flags_.read(buckets_[progress_.size() - 1].tail);
-  } else if (!leaves_ranks_apart()) {
+  } else if (reduction_->synchronizes()) {
     send_flags();  // a hook may round or drop its data, so the flags are sent separately
   }
   int lowest = 0;
@@ -134,13 +134,13 @@ void Reducer::send_flags() {
 }
 
 void Reducer::check_same_module() {
-  if (!leaves_ranks_apart() && flags_.modules_differ()) throw_different_modules(*communicator_, module_);
+  if (reduction_->synchronizes() && flags_.modules_differ()) throw_different_modules(*communicator_, module_);
 }
 
 void Reducer::check_left_out() {
   const std::uint64_t unused = *unused_forwards_;
   const std::uint64_t here = unused - std::exchange(unused_before_, unused);
-  if (leaves_ranks_apart() || !flags_.left_out_differs() || std::exchange(has_warned_, true)) return;
+  if (!reduction_->synchronizes() || !flags_.left_out_differs() || std::exchange(has_warned_, true)) return;
   warn_of_left_out_batches(*communicator_,
                            "made " + count_of(here, "forward") + " without a backward since the last backward",
                            active_ranks());
@@ -154,7 +154,7 @@ std::vector<bool> Reducer::active_ranks() const {
 
 // Every rank must load the same weights. Not checked while ranks join, because finished ranks have older weights.
 void Reducer::check_moved_parameters() {
-  if (join_.is_on() || !flags_.moved() || leaves_ranks_apart()) return;
+  if (join_.is_on() || !flags_.moved() || !reduction_->synchronizes()) return;
   moved_ = false;
   check_equal_weights(*communicator_, buckets_.parameters());
 }
@@ -164,7 +164,7 @@ void Reducer::reduce_late_gradients() {
     if (!flags_.late(i) || is_left(i)) continue;
     const at::Tensor& place = buckets_.place(i);
     at::Tensor late = parameters_[i].late.defined() ? parameters_[i].late.contiguous() : at::zeros_like(place);
-    if (!leaves_ranks_apart()) communicator_->all_reduce(late, reduce_op());
+    if (reduction_->synchronizes()) communicator_->all_reduce(late, reduce_op());
     place.add_(late);
     ++statistics_.late_gradients;
   }
@@ -209,7 +209,7 @@ void Reducer::give_back_to_later(std::size_t index) {
 }
 
 void Reducer::average_sparse(bool has_inputs) {
-  if (leaves_ranks_apart()) return;
+  if (!reduction_->synchronizes()) return;
   statistics_.bytes += sparse_.average({has_inputs, join_.is_on(), join_.divides_by_active_ranks()});
 }
 
