@@ -15,7 +15,6 @@ NO_METHODS = re.compile(r"(?:using|friend|typedef|static_assert|struct|class|uni
 LARGE = {
     "lockstep::Accelerator": (47, 3, "Hugging Face's methods; preparing and sharding have a file each"),
     "lockstep::AcceleratorState": (30, 4, "one file for replicas, shards and their options each"),
-    "lockstep::BackwardFlags": (32, 1, "a setter and a getter for each feature, until features are parts"),
     "lockstep::Communicator": (78, 6, "the field's calls, blocking and not; a file for each kind of call"),
     "lockstep::CsvEncoding": (30, 2, "its JSON has a file"),
     "lockstep::Diagnosis": (30, 2, "its messages have a file"),
@@ -24,7 +23,7 @@ LARGE = {
     "lockstep::FusedUpdate": (30, 3, "making and ending, and clipping, have a file each"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
     "lockstep::RankGroup": (33, 3, "warnings, and processes for lost ranks, have a file each"),
-    "lockstep::Reducer": (78, 5, "each feature goes through it, until features are parts of a backward"),
+    "lockstep::Reducer": (70, 4, "each feature goes through it, until features are parts of a backward"),
     "lockstep::ShardedCopies": (32, 2, "gathering has a file"),
     "lockstep::ShardedWeights": (49, 4, "gathers units, makes views and knows a rank's own parts"),
     "lockstep::StaticNodes": (30, 2, "its reports have a file"),

@@ -25,9 +25,10 @@ KERNELS = [SRC + "optim/kernels/kernels_" + name + ".cpp" for name in ("scalar",
 
 # (what is wrong then, file, what stands there, what stands there instead, who must notice it)
 REDUCER = SRC + "parallel/reducer/"
+BACKWARD = SRC + "parallel/backward/"
 OF_THE_REDUCER = [
     ("an average counts ranks that have finished", REDUCER + "reducer_finish.cpp",
-     "active += flags_.joined(rank) ? 0 : 1;", "++active;", test("parallel_test", "*DistributedDataParallel.Join*")),
+     "active += context_.flags.joined(rank) ? 0 : 1;", "++active;", test("parallel_test", "*DistributedDataParallel.Join*")),
     ("the last bucket is not waited for", REDUCER + "reducer_finish.cpp",
      "i < progress_.size(); ++i) {\n    if (!leaves_in_backward(i)) continue;\n    wait_for(i);",
      "i + 1 < progress_.size(); ++i) {\n    if (!leaves_in_backward(i)) continue;\n    wait_for(i);",
@@ -35,15 +36,15 @@ OF_THE_REDUCER = [
     ("a gradient that arrives late is left out", REDUCER + "reducer_finish.cpp", "    place.add_(late);\n", "",
      test("parallel_test", "*DataParallelProperty*")),
     ("a parameter that no rank uses keeps the flag of an earlier step", REDUCER + "reducer_begin.cpp",
-     "  flags_.clear();\n", "", test("parallel_test", "*DistributedDataParallel.*:*DataParallelProperty*")),
+     "  context_.flags.clear();\n", "", test("parallel_test", "*DistributedDataParallel.*:*DataParallelProperty*")),
     ("buckets are sent as they become ready, on each rank in its own order", REDUCER + "reducer.cpp",
      "if (progress_[next_launch_].pending != 0) return;", "if (progress_[next_launch_].pending != 0) continue;",
      test("parallel_test", "*DataParallelProperty*")),
     ("a full bucket takes one more gradient", REDUCER + "bucket_layout.cpp",
      "found->bucket.bytes + gradient.bytes > found->cap_bytes", "found->bucket.bytes > found->cap_bytes",
      test("parallel_test", "*MakeBuckets*")),
-    ("a backward does not say which module it is of", REDUCER + "reducer_finish.cpp",
-     "    flags_.set_module(module_);\n", "", test("parallel_test", "*TwoModules.Backwards*")),
+    ("a backward does not say which module it is of", BACKWARD + "same_place.cpp",
+     "mine.say(context_.facts.module, static_cast<std::uint64_t>(module_));", "static_cast<void>(mine);", test("parallel_test", "*TwoModules.Backwards*")),
 ]
 
 FUSED = SRC + "parallel/fused/"

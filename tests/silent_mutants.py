@@ -74,7 +74,7 @@ OF_BACKWARDS = [
     ("a bucket that leaves takes another wrapper's gradients along", SRC + "parallel/reducer/reducer.cpp",
      "if (!is_elsewhere(i)) buckets_.take_off(i);", "buckets_.take_off(i);", test("parallel_test", "*SharedModules.*")),
     ("plain calls send no buffers", SRC + "parallel/reducer/reducer_finish.cpp",
-     "  if (is_plain_call() && !(join_.is_on() && !follows_)) at_end_();\n", "",
+     "  if (is_plain_call() && !(context_.join.is_on() && !follows_)) at_end_();\n", "",
      test("parallel_test", "PastTheWrapper.Buffers*")),
 ]
 

@@ -14,12 +14,6 @@
 namespace lockstep {
 namespace {
 
-std::vector<NamedTensor> trained_of(const ReducerParameters& parameters) {
-  std::vector<NamedTensor> trained = parameters.dense;
-  trained.insert(trained.end(), parameters.sparse.begin(), parameters.sparse.end());
-  return trained;
-}
-
 // Beginning with the dense ones, so that these have their indices.
 std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {
   std::vector<NamedTensor> all = trained_of(parameters);
@@ -31,28 +25,27 @@ std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {
 
 Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
                  const ReducerOptions& options)
-    : communicator_(std::move(communicator)),
-      flags_(parameters.dense.size(), communicator_->world_size(), options.counts_updates),
-      buckets_(parameters.dense, communicator_, {options.bucket_caps, flags_.numel(), options.gets_memory_later}),
-      sparse_(parameters.sparse, communicator_),
+    : context_(std::move(communicator), parameters.dense.size(), options.counts_updates),
+      buckets_(parameters.dense, context_.communicator,
+               {options.bucket_caps, context_.flags.numel(), options.gets_memory_later}),
       replica_watch_(all_of(parameters)),
-      frozen_(trained_of(parameters)),
       hooks_(tensors_of(parameters.dense)),
       sparse_hooks_(tensors_of(parameters.sparse)),
-      shared_(communicator_.get(), tensors_of(parameters.dense)),
+      shared_(context_.communicator.get(), tensors_of(parameters.dense)),
       graph_(options.static_graph, buckets_.num_parameters()),
-      reduction_(average_by_all_reduce(communicator_)),
+      parts_(make_backward_parts({context_, buckets_, replica_watch_, [this](std::size_t i) { return is_left(i); }},
+                                 parameters, options.module, options.counts_updates)),
       trace_(std::make_shared<BackwardTrace>(buckets_.size())),
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
       progress_(buckets_.size()),
       module_(options.module) {
-  if (communicator_->world_size() == 1 || options.counts_updates) return;
+  if (context_.communicator->world_size() == 1 || options.counts_updates) return;
   captured_.emplace(trained_of(parameters));
 }
 
 Reducer::~Reducer() {
-  if (!captured_ || communicator_->rank() != 0) return;
+  if (!captured_ || context_.communicator->rank() != 0) return;
   const auto is_elsewhere = [&](std::size_t i) { return i < parameters_.size() && shared_.was_elsewhere(i); };
   if (const auto text = captured_->report_of_end(ran_, is_elsewhere)) log_warning("DistributedDataParallel: {}", *text);
 }
@@ -75,13 +68,13 @@ void Reducer::install_hooks() {
 }
 
 void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
-  const bool has_hook = !reduction_->carries_flags();
+  const bool has_hook = !context_.reduction->carries_flags();
   if (has_hook || ran_) {
     throw Error(has_hook ? "a communication hook is registered already" : "a backward has already run",
-                communicator_->membership().where() + ", DistributedDataParallel",
+                context_.communicator->membership().where() + ", DistributedDataParallel",
                 "register one hook, right after construction, on every rank");
   }
-  reduction_ = average_by_hook(std::move(hook), communicator_);
+  context_.reduction = average_by_hook(std::move(hook), context_.communicator);
 }
 
 void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
@@ -120,7 +113,7 @@ void Reducer::use_group_memory() {
 void Reducer::drop_gradients() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::size_t i = 0; i < buckets_.num_parameters(); ++i) buckets_.take_off(i);
-  sparse_.drop();
+  for (const auto& part : parts_) part->drops();
 }
 
 void Reducer::prepare(bool synchronise, bool trains) {
@@ -133,7 +126,7 @@ void Reducer::prepare(bool synchronise, bool trains) {
     log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
   }
   if (synchronise) {
-    statistics_ = StepStatistics();  // no values of an older step, in case no gradient arrives
+    context_.statistics = StepStatistics();  // no values of an older step, in case no gradient arrives
     was_announced_ = true;
   }
   report_captured_gradients();
@@ -151,13 +144,13 @@ void Reducer::note_access() {
 void Reducer::report_captured_gradients() {
   if (!captured_) return;
   const auto text = captured_->take_report();
-  if (text && communicator_->rank() == 0) log_warning("DistributedDataParallel: {}", *text);
+  if (text && context_.communicator->rank() == 0) log_warning("DistributedDataParallel: {}", *text);
 }
 
 // After an exception in backward: harmless, unless the other ranks wait for the remaining gradients.
 void Reducer::drop_backward() {
   if (backward_ == Backward::Sent) {
-    end_group(*communicator_, "the previous backward ended early, after some of its gradients had been sent",
+    end_group(*context_.communicator, "the previous backward ended early, after some of its gradients had been sent",
               "an exception left backward: look for it in this rank's log, and end or restart the job");
   }
   backward_ = Backward::None;
@@ -166,9 +159,8 @@ void Reducer::drop_backward() {
 void Reducer::follow_parameters() {
   const std::size_t dense = hooks_.follow();
   const std::size_t sparse = sparse_hooks_.follow();
-  if (sparse > 0) sparse_.set_moved();
   if (dense + sparse == 0) return;
-  moved_ = true;
+  for (const auto& part : parts_) part->moved(dense, sparse);
   log_debug("{} of {} parameters got other memory (torch::load or set_): their gradients are followed there",
             dense + sparse, hooks_.size() + sparse_hooks_.size());
 }
@@ -185,7 +177,7 @@ void Reducer::note_gradient(std::size_t index) {
   if (!synchronise_) return note_alone(index, bucket.is_left);
   if (!graph_.expects(index)) {
     end_group(
-        *communicator_,
+        *context_.communicator,
         fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
                     buckets_.name(index)),
         "leave static_graph off where the graph changes between steps");
@@ -196,10 +188,10 @@ void Reducer::note_gradient(std::size_t index) {
     keep_late_gradient(index);
   } else if (parameters_[index].ready) {
     // A second part: already added, perhaps in other memory.
-    if (!bucket.is_left && buckets_.take(index)) flags_.set_contributed(index);
+    if (!bucket.is_left && buckets_.take(index)) context_.flags.set_contributed(index);
   } else {
     send_ready(index);
-    communicator_->progress();
+    context_.communicator->progress();
   }
 }
 
@@ -226,7 +218,7 @@ void Reducer::mark_ready(std::size_t index) {
   if (is_elsewhere(index)) {
     buckets_.clear(index);
   } else if (!is_left(index) && buckets_.take(index)) {
-    flags_.set_contributed(index);
+    context_.flags.set_contributed(index);
   }
   parameters_[index].ready = true;
   const std::size_t bucket = buckets_.bucket_of(index);
@@ -263,7 +255,7 @@ void Reducer::launch(std::size_t index) {
       if (!is_elsewhere(i)) buckets_.take_off(i);
     }
     trace_->launch(index);
-    bucket.work = reduction_->start(buckets_, index, reduce_op());
+    bucket.work = context_.reduction->start(buckets_, index, reduce_op());
   }
   bucket.launched = true;
   if (in_backward()) backward_ = Backward::Sent;

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,20 +15,18 @@
 #include "lockstep/comm/communicator/reduced_elements.h"
 #include "lockstep/detail/parallel/step_statistics.h"
 #include "lockstep/detail/tensor/module_tensors.h"
-#include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/agreement/step_position.h"
-#include "lockstep/parallel/backward/bucket_reduction.h"
+#include "lockstep/parallel/backward/backward_context.h"
+#include "lockstep/parallel/backward/backward_part.h"
+#include "lockstep/parallel/backward/make_parts.h"
 #include "lockstep/parallel/communication_hook.h"
-#include "lockstep/parallel/reducer/backward_flags.h"
 #include "lockstep/parallel/reducer/backward_trace.h"
 #include "lockstep/parallel/reducer/captured_gradients.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/gradient_hooks.h"
-#include "lockstep/parallel/reducer/join_period.h"
 #include "lockstep/parallel/reducer/later_reduction.h"
 #include "lockstep/parallel/reducer/output_use.h"
-#include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/static_graph.h"
 #include "lockstep/parallel/shared_gradients.h"
 #include "lockstep/parallel/uneven_inputs.h"
@@ -42,13 +39,6 @@ struct ReducerOptions {
   bool gets_memory_later = false;  ///< see GradientBuckets::Options
   bool counts_updates = false;     ///< with slices: the ranks compare the number of the update
   int module = 0;                  ///< WrappedModule::number
-};
-
-/// A module's parameters, by how their gradients are averaged.
-struct ReducerParameters {
-  std::vector<NamedTensor> dense;   ///< in buckets; "the parameters" below are these
-  std::vector<NamedTensor> sparse;  ///< row by row, at the end of backward
-  std::vector<NamedTensor> frozen;  ///< require no gradient
 };
 
 /// Decides what is sent when, so that gradients are averaged over the ranks while backward runs.
@@ -102,7 +92,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// Takes part in one step of the other ranks without gradients of its own.
   /// @return  true if no rank has inputs left
   bool shadow_backward();
-  JoinPeriod& join_period() { return join_; }
+  JoinPeriod& join_period() { return context_.join; }
 
   /// From now on, backward leaves these buckets to `later`, which must outlive the time until `take_back`.
   void hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later);
@@ -136,7 +126,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool all_left() const { return num_left_ != 0 && num_left_ == buckets_.size(); }
   /// Watches all parameters but those in buckets that are handed over.
   ReplicaWatch& replica_watch() { return replica_watch_; }
-  StepStatistics& statistics() { return statistics_; }
+  StepStatistics& statistics() { return context_.statistics; }
   int module() const { return module_; }  ///< its number, which is equal on all ranks
   /// How many synchronised backwards have reached the parameters, or sums of slices were made.
   std::uint64_t backwards() const { return backwards_; }
@@ -148,11 +138,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void meet(const char* call, const Body& body) const {
     const UncountedReductions of_this_wrapper;
     const auto advised = [&] { advise_on_uneven_inputs(body); };
-    later_ == nullptr ? advised() : with_positions_of_ranks(*communicator_, position(), call, advised);
+    later_ == nullptr ? advised() : with_positions_of_ranks(*context_.communicator, position(), call, advised);
   }
   StepPosition position() const { return {last_step_.steps, backwards_ - last_step_.backwards}; }
   /// How many synchronised forwards had outputs that are gone without a backward through them.
-  std::uint64_t unused_forwards() const { return *unused_forwards_; }
+  std::uint64_t unused_forwards() const { return *context_.unused_forwards; }
 
  private:
   /// How far the present backward is; each state includes those before it.
@@ -183,9 +173,6 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void on_sparse_gradient(std::size_t index);
   void on_tripwire(const GradientHooks& hooks, std::size_t index);
   void set_tripwires();
-  void check_same_module();
-  void check_left_out();
-  std::vector<bool> active_ranks() const;
   void watch_accumulations();
   bool is_plain_call() const { return at_begin_ && (follows_ || !was_announced_); }
   void watch_local(const at::Tensor& output);
@@ -210,38 +197,29 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void wait_for_buckets();
   void exchange_flags();
   void send_flags();
-  void check_moved_parameters();
   void reduce_late_gradients();
   void scale_by_active_ranks();
-  void put_averages_aside();
-  void check_put_aside();
-  void add_put_aside();
-  void note_averages();
   void restore_gradients();
   void give_back_to_later(std::size_t index);
-  void average_sparse(bool has_inputs);
-  ReduceOp reduce_op() const { return join_.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
+  void meet_parts(bool has_inputs);
+  ReduceOp reduce_op() const { return context_.join.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
   bool is_left(std::size_t parameter) const { return progress_[buckets_.bucket_of(parameter)].is_left; }
   bool is_elsewhere(std::size_t parameter) const { return !is_left(parameter) && shared_.is_elsewhere(parameter); }
   bool leaves_in_backward(std::size_t bucket) const {
-    return !progress_[bucket].is_left || (later_->starts_in_backward() && !join_.is_on());
+    return !progress_[bucket].is_left || (later_->starts_in_backward() && !context_.join.is_on());
   }
   /// The flags are sent in the last bucket, unless something else handles that one.
   bool flags_in_bucket() const {
-    return reduction_->carries_flags() && !progress_.empty() && !progress_.back().is_left;
+    return context_.reduction->carries_flags() && !progress_.empty() && !progress_.back().is_left;
   }
 
-  std::shared_ptr<Communicator> communicator_;
-  BackwardFlags flags_;
+  BackwardContext context_;
   GradientBuckets buckets_;
-  SparseGradients sparse_;
   ReplicaWatch replica_watch_;
-  FrozenParameters frozen_;  // since the module was wrapped
   GradientHooks hooks_, sparse_hooks_;
   SharedGradients shared_;
   StaticGraph graph_;
-  JoinPeriod join_;
-  std::unique_ptr<BucketReduction> reduction_;
+  std::vector<std::unique_ptr<BackwardPart>> parts_;
   std::shared_ptr<BackwardTrace> trace_;
   LaterReduction* later_ = nullptr;
   std::size_t num_left_ = 0;  // buckets
@@ -256,9 +234,6 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::weak_ptr<void> later_task_;   // of the backward that `later_` knows of
   std::weak_ptr<void> local_task_;   // of a backward that belongs to a forward in no_sync
   std::vector<ParameterState> parameters_;
-  // In a join, by parameter: the version counter of its average, and averages that a backward has put aside.
-  std::vector<std::optional<std::int64_t>> averages_;
-  std::vector<at::Tensor> put_aside_;
   std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with slices
   bool was_announced_ = false;                 // the next synchronised backward, or the present one, by a forward
   std::vector<bool> fired_;                    // by parameter: this backward has added to its gradient
@@ -266,16 +241,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::size_t next_launch_ = 0;
   bool synchronise_ = true;
   bool trains_ = true;
-  bool moved_ = false;  // a parameter got other memory, and the ranks have not compared since
-  bool ran_ = false;    // a synchronised backward has ended
-  StepStatistics statistics_;
+  bool ran_ = false;  // a synchronised backward has ended
   const int module_;
   std::uint64_t backwards_ = 0;
-  StepPosition last_step_;           // its `backwards` are all that were before it
-  std::uint64_t unused_before_ = 0;  // unused forwards at the end of the last backward
-  bool has_warned_ = false;          // of batches that are left out; equal on all ranks
-  // Outputs of forward may be destroyed by other threads, and after the reducer.
-  std::shared_ptr<std::atomic<std::uint64_t>> unused_forwards_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  StepPosition last_step_;            // its `backwards` are all that were before it
   std::weak_ptr<OutputUse> forward_;  // the last synchronised one
 };
 

@@ -17,7 +17,7 @@ void Reducer::watch_output(const at::Tensor& output) {
   // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
   // (activation checkpointing) see only the inner one, whose end is not the end of the step.
   std::shared_ptr<OutputUse> use = forward_.lock();
-  if (!use && trains_) use = std::make_shared<OutputUse>(unused_forwards_);
+  if (!use && trains_) use = std::make_shared<OutputUse>(context_.unused_forwards);
   forward_ = use;
   output.register_hook([weak = weak_from_this(), use](const at::Tensor&) {
     if (use) use->note();
@@ -156,11 +156,10 @@ void Reducer::begin_backward() {
   }
   backward_ = Backward::Begun;
   next_launch_ = 0;
-  flags_.clear();
-  if (moved_) flags_.set_moved();
+  context_.flags.clear();
+  for (const auto& part : parts_) part->begins(context_.flags);
   std::fill(parameters_.begin(), parameters_.end(), ParameterState());
   std::fill(fired_.begin(), fired_.end(), false);
-  put_averages_aside();
   for (std::size_t i = 0; i < progress_.size(); ++i) {
     progress_[i].pending = buckets_[i].parameters.size();
     progress_[i].launched = false;

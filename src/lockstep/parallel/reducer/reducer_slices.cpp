@@ -2,7 +2,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/parallel/reducer/reducer.h"
-#include "lockstep/parallel/slices/update_difference.h"
 
 namespace lockstep {
 
@@ -19,38 +18,32 @@ void Reducer::take_gradients() {
 
 void Reducer::begin_slice_sums() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  statistics_ = StepStatistics();
-  flags_.clear();
-  if (moved_) flags_.set_moved();
+  context_.statistics = StepStatistics();
+  context_.flags.clear();
+  for (const auto& part : parts_) part->begins(context_.flags);
 }
 
 void Reducer::end_slice_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s) {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (contributed[i] != 0) flags_.set_contributed(i);
+    if (contributed[i] != 0) context_.flags.set_contributed(i);
   }
   if (!all_left()) {
-    flags_.set_bits(replica_watch_.look());
-    flags_.set_update(update);
-    flags_.set_module(module_);
-    flags_.set_frozen(frozen_.number());
+    context_.update = update;
+    for (const auto& part : parts_) part->ends(context_.flags);
     send_flags();
-    check_same_module();
-    if (flags_.frozen_differs()) frozen_.throw_difference(*communicator_, active_ranks());
-    if (flags_.updates_differ()) throw_different_updates(*communicator_, update);
-    check_moved_parameters();
-    replica_watch_.compare(*communicator_, flags_.differing_bits());
-    statistics_.waited_s = waited_s;
+    for (const auto& part : parts_) part->check(context_.flags);
+    context_.statistics.waited_s = waited_s;
     for (std::size_t i = 0; i < progress_.size(); ++i) {
-      statistics_.bytes += static_cast<std::int64_t>(buckets_[i].memory.nbytes());
-      ++statistics_.buckets;
+      context_.statistics.bytes += static_cast<std::int64_t>(buckets_[i].memory.nbytes());
+      ++context_.statistics.buckets;
     }
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!flags_.contributed(i)) {
+    if (!context_.flags.contributed(i)) {
       buckets_.take_off(i);
-      if (!all_left()) ++statistics_.unused_parameters;
+      if (!all_left()) ++context_.statistics.unused_parameters;
       continue;
     }
     buckets_.show(i);

@@ -2,12 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <utility>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/parallel/backward/backward_context.h"
+#include "lockstep/parallel/backward/backward_part.h"
 
 namespace lockstep {
 
@@ -15,32 +17,23 @@ namespace lockstep {
 /// bucket. At the end of a backward the ranks exchange their rows, and every rank's gradient becomes the average: a
 /// sparse one over all rows that any rank had. If a rank has a dense gradient (a table that is also a layer's weight),
 /// the gradient becomes dense on every rank.
-class SparseGradients {
+class SparseGradients : public BackwardPart {
  public:
-  SparseGradients(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator);
-
-  /// A parameter got other memory, as by torch::load: the next `average` compares the parameters over the ranks.
-  void set_moved() { moved_ = true; }
-
-  struct Averaging {
-    bool has_inputs = true;               ///< false: this rank has run out of them, and has no gradients
-    bool joining = false;                 ///< some ranks may have run out, and then hold older weights
-    bool divide_by_active_ranks = false;  ///< by the number of ranks with inputs
-  };
-  /// Collective. @return  bytes that were sent
+  SparseGradients(BackwardContext& context, std::vector<NamedTensor> parameters)
+      : context_(context), parameters_(std::move(parameters)) {}
+  void moved(std::size_t dense, std::size_t sparse) override;
+  void drops() override;
+  void joins() override { drops(); }
   /// @throws Error  on every rank, if a parameter got other memory and the ranks' values differ
-  std::int64_t average(Averaging averaging);
-
-  /// Removes all gradients from their parameters.
-  void drop();
+  void meets(bool has_inputs) override;
 
  private:
   std::int64_t average_dense(at::Tensor& gradient, const at::Tensor& like, int divisor);
   std::int64_t average_rows(at::Tensor& gradient, const at::Tensor& like, const std::vector<std::int64_t>& rows,
                             int divisor);
 
+  BackwardContext& context_;
   std::vector<NamedTensor> parameters_;
-  std::shared_ptr<Communicator> communicator_;
   bool moved_ = false;  // a parameter got other memory, and the ranks have not compared since
 };
 

@@ -1,22 +1,18 @@
-// Reducer: several synchronised backwards of one step while ranks join.
-//
-// A backward adds to the averages that an earlier one left in `grad`. Without a join that is right: the average of
-// equal values is the value. A rank without inputs counts as zeros, though, so the earlier averages would shrink with
-// every further backward of the step, as they do in PyTorch. They are put aside, and added to the new averages.
+#include "lockstep/parallel/backward/join_averages.h"
+
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/random/mix_bits.h"
 #include "lockstep/parallel/end_group.h"
-#include "lockstep/parallel/reducer/reducer.h"
 
 namespace lockstep {
 
 // What nobody has written since is an average; after another write, as by a backward in no_sync, it may be anything.
-void Reducer::put_averages_aside() {
+void JoinAverages::begins(BackwardFlags& mine) {
   put_aside_.clear();
-  if (!join_.is_on() || join_.divides_by_active_ranks()) return;
+  if (!context_.join.is_on() || context_.join.divides_by_active_ranks()) return;
   const at::NoGradGuard no_grad;
-  put_aside_.resize(parameters_.size());
+  put_aside_.resize(buckets_.num_parameters());
   std::uint64_t which = 0;
   for (std::size_t i = 0; i < averages_.size(); ++i) {
     if (!averages_[i] || !buckets_.is_in_place(i)) continue;
@@ -25,19 +21,19 @@ void Reducer::put_averages_aside() {
     buckets_.take_off(i);
     which = mix_bits(which + i + 1);
   }
-  flags_.set_put_aside(static_cast<std::uint32_t>(which));
+  mine.say(context_.facts.put_aside, static_cast<std::uint32_t>(which));
 }
 
-void Reducer::check_put_aside() {
-  if (!flags_.put_aside_differs()) return;
-  end_group(*communicator_,
+void JoinAverages::check(const BackwardFlags& all) {
+  if (!all.differs(context_.facts.put_aside)) return;
+  end_group(*context_.communicator,
             "join: the gradients that a backward had averaged were written or dropped on some ranks, but not on all, "
             "before the next backward",
             "call zero_grad() between two backwards on every rank or on none, or run all but the last backward of a "
             "step in no_sync");
 }
 
-void Reducer::add_put_aside() {
+void JoinAverages::restored() {
   for (std::size_t i = 0; i < put_aside_.size(); ++i) {
     if (!put_aside_[i].defined()) continue;
     buckets_.place(i).add_(put_aside_[i]);
@@ -47,12 +43,12 @@ void Reducer::add_put_aside() {
   note_averages();
 }
 
-void Reducer::note_averages() {
+void JoinAverages::note_averages() {
   averages_.clear();
-  if (!join_.is_on()) return;
-  averages_.resize(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_left(i) && buckets_.is_in_place(i)) averages_[i] = buckets_.parameter(i).grad()._version();
+  if (!context_.join.is_on()) return;
+  averages_.resize(buckets_.num_parameters());
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    if (!is_kept_(i) && buckets_.is_in_place(i)) averages_[i] = buckets_.parameter(i).grad()._version();
   }
 }
 

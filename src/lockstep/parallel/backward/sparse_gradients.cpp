@@ -1,4 +1,4 @@
-#include "lockstep/parallel/reducer/sparse_gradients.h"
+#include "lockstep/parallel/backward/sparse_gradients.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -57,34 +57,34 @@ std::int64_t state_of(const at::Tensor& gradient) {
 
 }  // namespace
 
-SparseGradients::SparseGradients(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator)
-    : parameters_(std::move(parameters)), communicator_(std::move(communicator)) {}
+void SparseGradients::moved(std::size_t /*dense*/, std::size_t sparse) { moved_ = moved_ || sparse > 0; }
 
-void SparseGradients::drop() {
+void SparseGradients::drops() {
   for (const auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 
-std::int64_t SparseGradients::average(Averaging averaging) {
-  if (parameters_.empty()) return 0;
+void SparseGradients::meets(bool has_inputs) {
+  if (parameters_.empty()) return;
   const at::NoGradGuard no_grad;
-  std::vector<std::int64_t> own = {averaging.has_inputs ? 1 : 0, moved_ ? 1 : 0};
+  std::vector<std::int64_t> own = {has_inputs ? 1 : 0, moved_ ? 1 : 0};
   for (const auto& parameter : parameters_) {
     at::Tensor& gradient = parameter.tensor.mutable_grad();
     if (gradient.defined() && has_rows(gradient)) gradient = gradient.coalesce();
     own.push_back(state_of(gradient));
   }
-  const auto all = gather_numbers(*communicator_, own);
+  const auto all = gather_numbers(*context_.communicator, own);
   std::int64_t active = 0, moved = 0, bytes = 0;
   for (const auto& numbers : all) {
     active += numbers[0];
     moved += numbers[1];
   }
-  if (active == 0) return 0;
-  if (moved > 0 && !averaging.joining) {
+  if (active == 0) return;
+  if (moved > 0 && !context_.join.is_on()) {
     moved_ = false;
-    check_equal_weights(*communicator_, parameters_);
+    check_equal_weights(*context_.communicator, parameters_);
   }
-  const int divisor = averaging.divide_by_active_ranks ? static_cast<int>(active) : communicator_->world_size();
+  const int divisor =
+      context_.join.divides_by_active_ranks() ? static_cast<int>(active) : context_.communicator->world_size();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     std::vector<std::int64_t> rows;
     for (const auto& numbers : all) rows.push_back(numbers[i + 2]);
@@ -96,14 +96,14 @@ std::int64_t SparseGradients::average(Averaging averaging) {
       bytes += average_rows(gradient, parameter, rows, divisor);
     }
   }
-  return bytes;
+  context_.statistics.bytes += bytes;
 }
 
 std::int64_t SparseGradients::average_dense(at::Tensor& gradient, const at::Tensor& like, int divisor) {
   at::Tensor sum = !gradient.defined()    ? at::zeros_like(like, at::MemoryFormat::Contiguous)
                    : gradient.is_sparse() ? gradient.to_dense()
                                           : gradient.contiguous();
-  communicator_->all_reduce(sum);
+  context_.communicator->all_reduce(sum);
   gradient = sum.div_(divisor);
   return static_cast<std::int64_t>(sum.nbytes());
 }
@@ -116,8 +116,8 @@ std::int64_t SparseGradients::average_rows(at::Tensor& gradient, const at::Tenso
   const at::Tensor indices = any ? gradient.indices().select(0, 0) : at::empty({0}, like.options().dtype(at::kLong));
   const at::Tensor values = any ? gradient.values() : at::empty(row_sizes, like.options().requires_grad(false));
   const std::int64_t most = *std::max_element(rows.begin(), rows.end());
-  const at::Tensor all_indices = gather_rows(*communicator_, indices, rows, most);
-  const at::Tensor all_values = gather_rows(*communicator_, values, rows, most).div_(divisor);
+  const at::Tensor all_indices = gather_rows(*context_.communicator, indices, rows, most);
+  const at::Tensor all_values = gather_rows(*context_.communicator, values, rows, most).div_(divisor);
   gradient = at::sparse_coo_tensor(all_indices.unsqueeze(0), all_values, like.sizes()).coalesce();
   return most * static_cast<std::int64_t>(sizeof(std::int64_t)) +
          most * static_cast<std::int64_t>(like.numel() / std::max<std::int64_t>(like.size(0), 1) * like.element_size());

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/detail/parallel/step_statistics.h"
+#include "lockstep/parallel/backward/backward_flags.h"
+#include "lockstep/parallel/backward/bucket_reduction.h"
+#include "lockstep/parallel/reducer/join_period.h"
+
+namespace lockstep {
+
+/// What the parts of a backward say in its flags. The order is their layout, which must not change: it decides where
+/// engines cut the last bucket's message, and with that the bits of some sums. So each fact is claimed, whether its
+/// part is there or not.
+struct BackwardFacts {
+  /// @param counts_updates  there is a number of the update, too
+  BackwardFacts(BackwardFlags& flags, bool counts_updates)
+      : moved(flags.claim_any()),
+        replicas(flags.claim_equal(32)),
+        put_aside(flags.claim_equal(32)),
+        module(flags.claim_equal(8)),
+        frozen(flags.claim_equal(16)),
+        left_out(flags.claim_equal(4)),
+        update(flags.claim_equal(counts_updates ? 64 : 0)) {}
+
+  BackwardFlags::Any moved;  ///< a rank's parameters got other memory, and perhaps other values, since the last step
+  BackwardFlags::Equal replicas, put_aside, module, frozen, left_out, update;
+};
+
+/// What a backward and its parts share. A part reads it, and claims nothing: its fact is in `facts`.
+struct BackwardContext {
+  BackwardContext(std::shared_ptr<Communicator> group, std::size_t parameters, bool counts_updates)
+      : communicator(std::move(group)),
+        flags(parameters, communicator->world_size()),
+        facts(flags, counts_updates),
+        reduction(average_by_all_reduce(communicator)) {}
+
+  std::shared_ptr<Communicator> communicator;
+  BackwardFlags flags;
+  BackwardFacts facts;
+  JoinPeriod join;
+  std::unique_ptr<BucketReduction> reduction;
+  StepStatistics statistics;
+  std::uint64_t update = 0;  ///< whose slices are added up
+  /// Synchronised forwards whose outputs are gone without a backward through them. Outputs may be destroyed by other
+  /// threads, and after the reducer.
+  std::shared_ptr<std::atomic<std::uint64_t>> unused_forwards = std::make_shared<std::atomic<std::uint64_t>>(0);
+};
+
+}  // namespace lockstep

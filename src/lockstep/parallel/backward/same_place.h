@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/parallel/agreement/frozen_parameters.h"
+#include "lockstep/parallel/backward/backward_context.h"
+#include "lockstep/parallel/backward/backward_part.h"
+
+namespace lockstep {
+
+// Parts by which ranks notice that they are in different places of the program.
+
+/// All ranks must run the backward of the same module.
+class SameModule : public BackwardPart {
+ public:
+  /// @param module  WrappedModule::number
+  SameModule(BackwardContext& context, int module) : context_(context), module_(module) {}
+  void ends(BackwardFlags& mine) override;
+  void check(const BackwardFlags& all) override;
+
+ private:
+  BackwardContext& context_;
+  int module_;
+};
+
+/// All ranks must have frozen the same parameters since the module was wrapped.
+class SameFrozen : public BackwardPart {
+ public:
+  SameFrozen(BackwardContext& context, std::vector<NamedTensor> trained)
+      : context_(context), frozen_(std::move(trained)) {}
+  void ends(BackwardFlags& mine) override;
+  void check(const BackwardFlags& all) override;
+
+ private:
+  BackwardContext& context_;
+  FrozenParameters frozen_;
+};
+
+/// All ranks should have left out as many batches since the last backward.
+class SameBatches : public BackwardPart {
+ public:
+  explicit SameBatches(BackwardContext& context) : context_(context) {}
+  void joins() override;
+  void ends(BackwardFlags& mine) override;
+  void check(const BackwardFlags& all) override;
+
+ private:
+  BackwardContext& context_;
+  std::uint64_t before_ = 0;  // unused forwards at the end of the last backward
+  bool has_warned_ = false;   // equal on all ranks
+};
+
+/// All ranks must add up slices of the same update.
+class SameUpdate : public BackwardPart {
+ public:
+  explicit SameUpdate(BackwardContext& context) : context_(context) {}
+  void ends(BackwardFlags& mine) override;
+  void check(const BackwardFlags& all) override;
+
+ private:
+  BackwardContext& context_;
+};
+
+}  // namespace lockstep
