@@ -23,7 +23,6 @@ LARGE = {
     "lockstep::FusedUpdate": (30, 3, "making and ending, and clipping, have a file each"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
     "lockstep::RankGroup": (33, 3, "warnings, and processes for lost ranks, have a file each"),
-    "lockstep::Reducer": (70, 4, "each feature goes through it, until features are parts of a backward"),
     "lockstep::ShardedCopies": (32, 2, "gathering has a file"),
     "lockstep::ShardedWeights": (49, 4, "gathers units, makes views and knows a rank's own parts"),
     "lockstep::StaticNodes": (30, 2, "its reports have a file"),

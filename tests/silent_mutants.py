@@ -67,14 +67,14 @@ OF_MODELS = [
 ]
 
 OF_BACKWARDS = [
-    ("a gradient penalty's own backward is not begun", SRC + "parallel/reducer/reducer_begin.cpp",
-     "  if (!later_->wants_every_backward()) return;\n  hooks_.call_before(",
-     "  if (later_->wants_every_backward()) return;\n  hooks_.call_before(",
+    ("a gradient penalty's own backward is not begun", SRC + "parallel/reducer/reducer.cpp",
+     "  if (!backward_.queue().later().wants_every_backward()) return;\n  hooks_.call_before(",
+     "  if (backward_.queue().later().wants_every_backward()) return;\n  hooks_.call_before(",
      test("parallel_test", "*SecondOrder.*")),
-    ("a bucket that leaves takes another wrapper's gradients along", SRC + "parallel/reducer/reducer.cpp",
+    ("a bucket that leaves takes another wrapper's gradients along", SRC + "parallel/backward/bucket_queue.cpp",
      "if (!is_elsewhere(i)) buckets_.take_off(i);", "buckets_.take_off(i);", test("parallel_test", "*SharedModules.*")),
-    ("plain calls send no buffers", SRC + "parallel/reducer/reducer_finish.cpp",
-     "  if (is_plain_call() && !(context_.join.is_on() && !follows_)) at_end_();\n", "",
+    ("plain calls send no buffers", SRC + "parallel/reducer/reducer.cpp",
+     "  if (plain_calls_.is_one() && !(backward_.context().join.is_on() && !follows_backward())) plain_calls_.end();\n", "",
      test("parallel_test", "PastTheWrapper.Buffers*")),
 ]
 

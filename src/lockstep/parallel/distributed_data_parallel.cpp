@@ -55,9 +55,9 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   of_reducer.module = wrapped_->number();
   of_reducer.gets_memory_later = gets_memory_later_ = fused_memory_follows();
   reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_, of_reducer);
-  if (!options_.watch_replicas) reducer_->replica_watch().stop();
+  if (!options_.watch_replicas) reducer_->backward().context().replicas.stop();
   if (has_buffers_) {
-    reducer_->replica_watch().watch_buffers([this]() -> std::vector<NamedTensor> {
+    reducer_->backward().context().replicas.watch_buffers([this]() -> std::vector<NamedTensor> {
       if (options_.broadcast_buffers && tensors_.is_training()) return {};
       return without(tensors_.buffers(), options_.parameters_and_buffers_to_ignore);
     });
@@ -126,7 +126,8 @@ void DistributedDataParallelBase::prepare_forward() {
   reducer_->prepare(synchronise_, tensors_.is_training());
   // Only in training, because a rank may evaluate by itself.
   if (!synchronise_ || !tensors_.is_training()) return;
-  reducer_->meet("a forward", [this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });
+  reducer_->backward().meet("a forward",
+                            [this] { synchronise_buffers(reducer_->backward().context().join.lowest_active_rank()); });
 }
 
 void DistributedDataParallelBase::note_forward_of_slice() {
@@ -187,10 +188,12 @@ void DistributedDataParallelBase::load_comm_hook_state(const HookState& state) {
   if (!state.empty()) refuse_hook_state("that is registered", "none is registered here");
 }
 
-const StepStatistics& DistributedDataParallelBase::last_step() const { return reducer_->statistics(); }
+const StepStatistics& DistributedDataParallelBase::last_step() const {
+  return reducer_->backward().context().statistics;
+}
 
 std::vector<std::vector<std::string>> DistributedDataParallelBase::bucket_names() const {
-  const GradientBuckets& buckets = reducer_->buckets();
+  const GradientBuckets& buckets = reducer_->backward().buckets();
   std::vector<std::vector<std::string>> names;
   for (std::size_t i = 0; i < buckets.size(); ++i) names.push_back(buckets[i].contents.names);
   return names;

@@ -28,7 +28,7 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
   // Each rank divides its own part of a fused update.
   require_same_settings(*communicator_, "join",
                         {fmt::format("divide_by_initial_world_size {}", options.divide_by_initial_world_size)});
-  JoinPeriod& period = reducer_->join_period();
+  JoinPeriod& period = reducer_->backward().context().join;
   period.begin(!options.divide_by_initial_world_size);
   loop();
   int last_active = communicator_->rank();

@@ -40,7 +40,7 @@ struct FlagsLayout {
 
   // As they were sent: the last backward's.
   std::vector<float> flags() const {
-    const at::Tensor tail = reducer->buckets()[reducer->buckets().size() - 1].tail;
+    const at::Tensor tail = reducer->backward().buckets()[reducer->backward().buckets().size() - 1].tail;
     return {tail.data_ptr<float>(), tail.data_ptr<float>() + tail.numel()};
   }
 

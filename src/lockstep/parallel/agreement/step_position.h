@@ -13,6 +13,22 @@ struct StepPosition {
   std::uint64_t backwards = 0;  ///< synchronised ones since the last update
 };
 
+/// Counts them.
+class StepCounter {
+ public:
+  /// A synchronised backward has reached the parameters, or sums of slices were made.
+  void note_backward() { ++backwards_; }
+  /// A fused optimizer has made a step.
+  void note_step() { last_step_ = {last_step_.steps + 1, backwards_}; }
+  /// All of them.
+  std::uint64_t backwards() const { return backwards_; }
+  StepPosition position() const { return {last_step_.steps, backwards_ - last_step_.backwards}; }
+
+ private:
+  std::uint64_t backwards_ = 0;
+  StepPosition last_step_;  // its `backwards` are all that were before it
+};
+
 /// For what a call has thrown in which ranks of a fused training meet. If the engine has found that they make different
 /// calls, the ranks tell each other by the store of the group where they are, for two seconds at most. If they are in
 /// different places, one of them has left out a step, or a backward.

@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/parallel/step_statistics.h"
+#include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/parallel/agreement/replica_watch.h"
+#include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/backward/backward_flags.h"
 #include "lockstep/parallel/backward/bucket_reduction.h"
+#include "lockstep/parallel/reducer/backward_trace.h"
 #include "lockstep/parallel/reducer/join_period.h"
 
 namespace lockstep {
@@ -32,20 +36,32 @@ struct BackwardFacts {
   BackwardFlags::Equal replicas, put_aside, module, frozen, left_out, update;
 };
 
+/// A module's parameters, by how their gradients are averaged.
+struct ReducerParameters {
+  std::vector<NamedTensor> dense;   ///< in buckets; "the parameters" of a reducer are these
+  std::vector<NamedTensor> sparse;  ///< row by row, at the end of backward
+  std::vector<NamedTensor> frozen;  ///< require no gradient
+};
+
+/// All that require a gradient, beginning with the dense ones.
+std::vector<NamedTensor> trained_of(const ReducerParameters& parameters);
+
 /// What a backward and its parts share. A part reads it, and claims nothing: its fact is in `facts`.
 struct BackwardContext {
-  BackwardContext(std::shared_ptr<Communicator> group, std::size_t parameters, bool counts_updates)
-      : communicator(std::move(group)),
-        flags(parameters, communicator->world_size()),
-        facts(flags, counts_updates),
-        reduction(average_by_all_reduce(communicator)) {}
+  BackwardContext(std::shared_ptr<Communicator> group, const ReducerParameters& parameters, bool counts_updates);
 
   std::shared_ptr<Communicator> communicator;
   BackwardFlags flags;
   BackwardFacts facts;
   JoinPeriod join;
   std::unique_ptr<BucketReduction> reduction;
+  ReplicaWatch replicas;  ///< watches all parameters but those in buckets that a fused update keeps
+  /// A fused update keeps all buckets: nothing is sent in backward that could carry flags.
+  bool all_left = false;
   StepStatistics statistics;
+  StepCounter place;
+  std::shared_ptr<BackwardTrace> trace;
+  int module = 0;            ///< its number, which is equal on all ranks: WrappedModule::number
   std::uint64_t update = 0;  ///< whose slices are added up
   /// Synchronised forwards whose outputs are gone without a backward through them. Outputs may be destroyed by other
   /// threads, and after the reducer.

@@ -4,14 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "lockstep/parallel/backward/backward_context.h"
 #include "lockstep/parallel/backward/backward_part.h"
-#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/backward/bucket_queue.h"
 
 namespace lockstep {
 
@@ -22,9 +20,8 @@ namespace lockstep {
 /// every further backward of the step, as they do in PyTorch. They are put aside, and added to the new averages.
 class JoinAverages : public BackwardPart {
  public:
-  /// @param is_kept  by parameter: the fused update keeps its gradient, and no average is in `grad`
-  JoinAverages(BackwardContext& context, GradientBuckets& buckets, std::function<bool(std::size_t)> is_kept)
-      : context_(context), buckets_(buckets), is_kept_(std::move(is_kept)) {}
+  JoinAverages(BackwardContext& context, BucketQueue& queue)
+      : context_(context), queue_(queue), buckets_(queue.buckets()) {}
   void begins(BackwardFlags& mine) override;
   void check(const BackwardFlags& all) override;
   void restored() override;
@@ -33,8 +30,8 @@ class JoinAverages : public BackwardPart {
   void note_averages();
 
   BackwardContext& context_;
+  BucketQueue& queue_;
   GradientBuckets& buckets_;
-  std::function<bool(std::size_t)> is_kept_;
   // By parameter: the version counter of its average, and averages that a backward has put aside.
   std::vector<std::optional<std::int64_t>> averages_;
   std::vector<at::Tensor> put_aside_;

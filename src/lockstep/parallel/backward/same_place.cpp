@@ -1,5 +1,7 @@
 #include "lockstep/parallel/backward/same_place.h"
 
+#include <utility>
+
 #include "lockstep/base/text/count_of.h"
 #include "lockstep/parallel/reducer/left_out_batches.h"
 #include "lockstep/parallel/slices/update_difference.h"
@@ -7,10 +9,12 @@
 
 namespace lockstep {
 
-void SameModule::ends(BackwardFlags& mine) { mine.say(context_.facts.module, static_cast<std::uint64_t>(module_)); }
+void SameModule::ends(BackwardFlags& mine) {
+  mine.say(context_.facts.module, static_cast<std::uint64_t>(context_.module));
+}
 
 void SameModule::check(const BackwardFlags& all) {
-  if (all.differs(context_.facts.module)) throw_different_modules(*context_.communicator, module_);
+  if (all.differs(context_.facts.module)) throw_different_modules(*context_.communicator, context_.module);
 }
 
 void SameFrozen::ends(BackwardFlags& mine) {

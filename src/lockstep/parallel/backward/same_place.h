@@ -16,14 +16,12 @@ namespace lockstep {
 /// All ranks must run the backward of the same module.
 class SameModule : public BackwardPart {
  public:
-  /// @param module  WrappedModule::number
-  SameModule(BackwardContext& context, int module) : context_(context), module_(module) {}
+  explicit SameModule(BackwardContext& context) : context_(context) {}
   void ends(BackwardFlags& mine) override;
   void check(const BackwardFlags& all) override;
 
  private:
   BackwardContext& context_;
-  int module_;
 };
 
 /// All ranks must have frozen the same parameters since the module was wrapped.

@@ -18,13 +18,14 @@ void SameLoadedWeights::check(const BackwardFlags& all) {
 }
 
 void SameReplicas::ends(BackwardFlags& mine) {
-  const std::uint32_t bits = watch_.look();
+  const std::uint32_t bits = context_.replicas.look();
   if (!context_.join.is_on()) mine.say(context_.facts.replicas, bits);
 }
 
 void SameReplicas::check(const BackwardFlags& all) {
   if (context_.join.is_on() || !context_.reduction->allows_join()) return;
-  watch_.compare(*context_.communicator, static_cast<std::uint32_t>(all.differing_bits(context_.facts.replicas)));
+  context_.replicas.compare(*context_.communicator,
+                            static_cast<std::uint32_t>(all.differing_bits(context_.facts.replicas)));
 }
 
 }  // namespace lockstep

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "lockstep/detail/tensor/module_tensors.h"
-#include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/backward/backward_context.h"
 #include "lockstep/parallel/backward/backward_part.h"
 
@@ -32,13 +31,12 @@ class SameLoadedWeights : public BackwardPart {
 /// The replicas must not drift apart: see ReplicaWatch.
 class SameReplicas : public BackwardPart {
  public:
-  SameReplicas(BackwardContext& context, ReplicaWatch& watch) : context_(context), watch_(watch) {}
+  explicit SameReplicas(BackwardContext& context) : context_(context) {}
   void ends(BackwardFlags& mine) override;
   void check(const BackwardFlags& all) override;
 
  private:
   BackwardContext& context_;
-  ReplicaWatch& watch_;
 };
 
 }  // namespace lockstep

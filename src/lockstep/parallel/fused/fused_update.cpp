@@ -97,7 +97,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   look(request);
   const auto start = std::chrono::steady_clock::now();
   context_.agreement.exchange(context_.weights->meeting());
-  context_.reducer.statistics().waited_s += seconds_since(start);
+  context_.backward.statistics.waited_s += seconds_since(start);
   if (context_.agreement.faulty()) context_.faults->throw_agreed();
   for (const auto& part : parts_) part->check();
   take_up();
@@ -106,7 +106,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
 // What the ranks have told each other.
 void FusedUpdate::take_up() {
   for (const auto& part : parts_) part->take_up();
-  context_.reducer.join_period().set_lowest_active_rank(context_.agreement.lowest_active_rank());
+  context_.backward.join.set_lowest_active_rank(context_.agreement.lowest_active_rank());
   const int active = context_.agreement.active_ranks();
   if (active == 0) return;
   if (active < context_.communicator->world_size()) {
@@ -170,7 +170,7 @@ StepResult FusedUpdate::run_update() {
   if (options.zero_grad) context_.own_gradients->zero(!result.skipped && memory.zeroes_buckets());
   context_.watch->start_over();
   for (const auto& part : parts_) part->ended();
-  context_.reducer.note_step();
+  context_.backward.place.note_step();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = context_.own_gradients->writes();
   return result;

@@ -104,8 +104,8 @@ class FusedUpdate final : public StepDelegate {
       const std::string text = error.what();
       if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, not this rank's
       context_.communicator->abort("a fused update failed: " + text.substr(0, text.find('\n')));
-      std::rethrow_exception(with_positions(*context_.communicator, context_.reducer.position(), "a step or clipping",
-                                            std::current_exception()));
+      std::rethrow_exception(with_positions(*context_.communicator, context_.backward.place.position(),
+                                            "a step or clipping", std::current_exception()));
     }
   }
 

@@ -1,57 +1,37 @@
 #include "lockstep/parallel/reducer/reducer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/parallel/end_group.h"
 #include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
-namespace {
-
-// Beginning with the dense ones, so that these have their indices.
-std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {
-  std::vector<NamedTensor> all = trained_of(parameters);
-  all.insert(all.end(), parameters.frozen.begin(), parameters.frozen.end());
-  return all;
-}
-
-}  // namespace
 
 Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
                  const ReducerOptions& options)
-    : context_(std::move(communicator), parameters.dense.size(), options.counts_updates),
-      buckets_(parameters.dense, context_.communicator,
-               {options.bucket_caps, context_.flags.numel(), options.gets_memory_later}),
-      replica_watch_(all_of(parameters)),
+    : backward_(parameters, std::move(communicator), options),
       hooks_(tensors_of(parameters.dense)),
-      sparse_hooks_(tensors_of(parameters.sparse)),
-      shared_(context_.communicator.get(), tensors_of(parameters.dense)),
-      graph_(options.static_graph, buckets_.num_parameters()),
-      parts_(make_backward_parts({context_, buckets_, replica_watch_, [this](std::size_t i) { return is_left(i); }},
-                                 parameters, options.module, options.counts_updates)),
-      trace_(std::make_shared<BackwardTrace>(buckets_.size())),
-      parameters_(buckets_.num_parameters()),
-      fired_(buckets_.num_parameters(), false),
-      progress_(buckets_.size()),
-      module_(options.module) {
-  if (context_.communicator->world_size() == 1 || options.counts_updates) return;
+      sparse_hooks_(tensors_of(parameters.sparse)) {
+  if (backward_.context().communicator->world_size() == 1 || options.counts_updates) return;
   captured_.emplace(trained_of(parameters));
 }
 
 Reducer::~Reducer() {
-  if (!captured_ || context_.communicator->rank() != 0) return;
-  const auto is_elsewhere = [&](std::size_t i) { return i < parameters_.size() && shared_.was_elsewhere(i); };
-  if (const auto text = captured_->report_of_end(ran_, is_elsewhere)) log_warning("DistributedDataParallel: {}", *text);
+  if (!captured_ || backward_.context().communicator->rank() != 0) return;
+  const BucketQueue& queue = backward_.queue();
+  const auto is_elsewhere = [&](std::size_t i) {
+    return i < queue.buckets().num_parameters() && queue.was_elsewhere(i);
+  };
+  const auto text = captured_->report_of_end(backward_.has_run(), is_elsewhere);
+  if (text) log_warning("DistributedDataParallel: {}", *text);
 }
 
 std::shared_ptr<Reducer> Reducer::make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
-                                       ReducerOptions options) {
+                                       const ReducerOptions& options) {
   std::shared_ptr<Reducer> reducer(new Reducer(parameters, std::move(communicator), options));
   reducer->install_hooks();
   if (!options.counts_updates) reducer->set_tripwires();
@@ -67,76 +47,56 @@ void Reducer::install_hooks() {
   });
 }
 
-void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
-  const bool has_hook = !context_.reduction->carries_flags();
-  if (has_hook || ran_) {
-    throw Error(has_hook ? "a communication hook is registered already" : "a backward has already run",
-                context_.communicator->membership().where() + ", DistributedDataParallel",
-                "register one hook, right after construction, on every rank");
-  }
-  context_.reduction = average_by_hook(std::move(hook), context_.communicator);
-}
-
 void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  later_ = &later;
-  num_left_ = buckets.size();
-  for (const std::size_t index : buckets) {
-    progress_[index].is_left = true;
-    for (const std::size_t i : buckets_[index].parameters) {
-      replica_watch_.set_left_out(i, true);
-      shared_.keep(i, true);
-    }
-  }
+  const auto lock = backward_.lock();
+  backward_.hand_over(buckets, later);
   watch_accumulations();
-  if (follows_) set_tripwires();
+  if (plain_calls_.are_rule()) set_tripwires();
 }
 
 void Reducer::take_back(bool moves) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (BucketProgress& bucket : progress_) bucket.is_left = false;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    replica_watch_.set_left_out(i, false);
-    shared_.keep(i, false);
-  }
-  num_left_ = 0;
-  later_ = nullptr;
+  const auto lock = backward_.lock();
+  backward_.take_back();
   hooks_.call_before(nullptr);
-  if (moves) buckets_.use_own_dtype();
+  if (moves) backward_.buckets().use_own_dtype();
 }
 
 void Reducer::use_group_memory() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  buckets_.use_group_memory();
+  const auto lock = backward_.lock();
+  backward_.buckets().use_group_memory();
 }
 
 void Reducer::drop_gradients() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (std::size_t i = 0; i < buckets_.num_parameters(); ++i) buckets_.take_off(i);
-  for (const auto& part : parts_) part->drops();
+  const auto lock = backward_.lock();
+  backward_.drop_gradients();
+}
+
+bool Reducer::shadow_backward() {
+  const auto lock = backward_.lock();
+  return backward_.join();
 }
 
 void Reducer::prepare(bool synchronise, bool trains) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (in_backward()) drop_backward();
+  const auto lock = backward_.lock();
+  if (backward_.is_running()) backward_.drop();
   synchronise_ = synchronise;
   trains_ = trains;
   forward_.reset();
-  if (synchronise && std::exchange(backward_, Backward::None) == Backward::Awaited) {
-    log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
-  }
   if (synchronise) {
-    context_.statistics = StepStatistics();  // no values of an older step, in case no gradient arrives
-    was_announced_ = true;
+    if (std::exchange(is_awaited_, false)) {
+      log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
+    }
+    backward_.context().statistics = StepStatistics();  // no values of an older step, in case no gradient arrives
+    plain_calls_.announce();
   }
   report_captured_gradients();
   follow_parameters();
-  trace_->begin_forward();
+  backward_.context().trace->begin_forward();
 }
 
 void Reducer::note_access() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (in_backward() && !engine_task_.expired()) return;
+  const auto lock = backward_.lock();
+  if (backward_.is_running() && !engine_task_.expired()) return;
   report_captured_gradients();
   follow_parameters();
 }
@@ -144,121 +104,194 @@ void Reducer::note_access() {
 void Reducer::report_captured_gradients() {
   if (!captured_) return;
   const auto text = captured_->take_report();
-  if (text && context_.communicator->rank() == 0) log_warning("DistributedDataParallel: {}", *text);
-}
-
-// After an exception in backward: harmless, unless the other ranks wait for the remaining gradients.
-void Reducer::drop_backward() {
-  if (backward_ == Backward::Sent) {
-    end_group(*context_.communicator, "the previous backward ended early, after some of its gradients had been sent",
-              "an exception left backward: look for it in this rank's log, and end or restart the job");
-  }
-  backward_ = Backward::None;
+  if (text && backward_.context().communicator->rank() == 0) log_warning("DistributedDataParallel: {}", *text);
 }
 
 void Reducer::follow_parameters() {
   const std::size_t dense = hooks_.follow();
   const std::size_t sparse = sparse_hooks_.follow();
   if (dense + sparse == 0) return;
-  for (const auto& part : parts_) part->moved(dense, sparse);
+  backward_.note_moved(dense, sparse);
   log_debug("{} of {} parameters got other memory (torch::load or set_): their gradients are followed there",
             dense + sparse, hooks_.size() + sparse_hooks_.size());
 }
 
-void Reducer::note_gradient(std::size_t index) {
+void Reducer::watch_output(const at::Tensor& output) {
+  backward_.context().trace->end_forward(output, synchronise_);
+  if (!output.defined() || !output.requires_grad()) return;
+  if (!synchronise_) return watch_local(output);
+  if (!backward_.is_running()) is_awaited_ = true;
+  // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
+  // (activation checkpointing) see only the inner one, whose end is not the end of the step.
+  std::shared_ptr<OutputUse> use = forward_.lock();
+  if (!use && trains_) use = std::make_shared<OutputUse>(backward_.context().unused_forwards);
+  forward_ = use;
+  output.register_hook([weak = weak_from_this(), use](const at::Tensor&) {
+    if (use) use->note();
+    const auto self = weak.lock();
+    if (!self) {
+      throw Error(
+          "backward goes through an output of a DistributedDataParallel that is destroyed, so that nobody would "
+          "average its gradients",
+          "DistributedDataParallel", "keep the wrapper until backward has returned");
+    }
+    const auto lock = self->backward_.lock();
+    self->begin_for_later();
+    self->drop_if_cut_off();
+    if (!self->synchronise_) return;
+    self->plain_calls_.announce();
+    if (self->captured_) self->captured_->look_at_backward();
+    if (!self->backward_.is_running()) self->begin_backward();
+  });
+}
+
+// No rank waits for a backward that is not synchronised, so it may outlive the reducer.
+void Reducer::watch_local(const at::Tensor& output) {
+  output.register_hook([weak = weak_from_this()](const at::Tensor&) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const auto lock = self->backward_.lock();
+    self->begin_for_later();
+    if (!self->local_task_.expired()) return;
+    const auto task = std::make_shared<char>();
+    self->local_task_ = task;
+    torch::autograd::Engine::get_default_engine().queue_callback([task] {});
+  });
+}
+
+// Before a gradient arrives. The last forward of the wrapper was in no_sync, and this backward is of another one, past
+// the wrapper, which is synchronised like any other.
+void Reducer::notice_plain_call() {
+  if (synchronise_ || !local_task_.expired() || !plain_calls_.is_wanted()) return;
+  synchronise_ = true;
+  plain_calls_.announce(false);
+}
+
+void Reducer::begin_for_later() {
+  LaterReduction& later = backward_.queue().later();
+  if (!later.wants_every_backward() || !later_task_.expired()) return;
+  later.backward_begins();
+  // The engine destroys the callback and its captures with the backward: at its end or at an exception.
+  const std::shared_ptr<void> task(nullptr, [weak = weak_from_this()](void*) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const auto lock = self->backward_.lock();
+    self->backward_.queue().later().backward_left();
+  });
+  later_task_ = task;
+  torch::autograd::Engine::get_default_engine().queue_callback([task] {});
+}
+
+void Reducer::watch_plain_calls(std::function<void()> at_begin, std::function<void()> at_end,
+                                std::function<bool()> is_wanted) {
+  plain_calls_.watch(std::move(at_begin), std::move(at_end), std::move(is_wanted));
+}
+
+void Reducer::follow_backward() {
+  plain_calls_.follow();
+  set_tripwires();
+}
+
+void Reducer::set_tripwires() {
+  GradientHooks& hooks = hooks_.size() > 0 ? hooks_ : sparse_hooks_;
+  const auto call = [weak = weak_from_this(), &hooks](std::size_t index) {
+    if (const auto self = weak.lock()) self->on_tripwire(hooks, index);
+  };
+  hooks.set_tripwires(call, plain_calls_.are_rule() && backward_.queue().later().wants_every_backward());
+}
+
+// A backward may reach parameters without an output of the wrapper: that of a gradient penalty, whose outputs are
+// gradients.
+void Reducer::watch_accumulations() {
+  if (!backward_.queue().later().wants_every_backward()) return;
+  hooks_.call_before([weak = weak_from_this()](std::size_t) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const auto lock = self->backward_.lock();
+    self->begin_for_later();
+  });
+}
+
+// @param hooks  of the parameter
+void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
+  const auto lock = backward_.lock();
+  begin_for_later();
+  if (hooks.is_current(index)) return;
+  if (!plain_calls_.are_rule() && !hooks.is_bare(index)) return;  // another wrapper of the module has had the forward
+  plain_calls_.begin();
+  follow_parameters();
+  // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
+  // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
+  hooks.at_end_if_changed(index, [weak = weak_from_this(), is_sparse = &hooks == &sparse_hooks_, index] {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (is_sparse) {
+      self->on_sparse_gradient(index);
+    } else {
+      self->on_gradient(index);
+    }
+  });
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  const auto lock = backward_.lock();
   begin_for_later();
   if (captured_) captured_->gradient_arrived();
-  const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
-  if (is_elsewhere(index)) return pass_by(index);
+  BucketQueue& queue = backward_.queue();
+  if (queue.is_elsewhere(index)) {
+    if (backward_.is_running() && !engine_task_.expired()) backward_.gradient_passed(index);
+    return;
+  }
   notice_plain_call();
   if (synchronise_) reach_parameters();
-  if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
+  queue.tell_later(index);
   if (arrived_) arrived_(index);
-  if (!synchronise_) return note_alone(index, bucket.is_left);
-  if (!graph_.expects(index)) {
-    end_group(
-        *context_.communicator,
-        fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
-                    buckets_.name(index)),
-        "leave static_graph off where the graph changes between steps");
+  if (synchronise_) return backward_.gradient_arrived(index);
+  if (captured_ && !queue.is_left(index)) captured_->arrived_alone(index);
+}
+
+void Reducer::on_sparse_gradient(std::size_t index) {
+  const auto lock = backward_.lock();
+  if (captured_) captured_->gradient_arrived();
+  notice_plain_call();
+  if (synchronise_) return reach_parameters();  // the end of the backward combines the gradients
+  if (captured_) captured_->arrived_alone(backward_.buckets().num_parameters() + index);
+}
+
+// After an exception in backward.
+void Reducer::drop_if_cut_off() {
+  if (backward_.is_running() && engine_task_.expired()) backward_.drop();
+}
+
+void Reducer::reach_parameters() {
+  drop_if_cut_off();
+  if (!backward_.is_running()) begin_backward();
+  backward_.reach();
+}
+
+void Reducer::begin_backward() {
+  if (plain_calls_.is_one()) {
+    report_captured_gradients();
+    plain_calls_.begin();
+    follow_parameters();
   }
-  fired_[index] = true;
-  if (!leaves_in_backward(buckets_.bucket_of(index))) return;
-  if (bucket.launched) {
-    keep_late_gradient(index);
-  } else if (parameters_[index].ready) {
-    // A second part: already added, perhaps in other memory.
-    if (!bucket.is_left && buckets_.take(index)) context_.flags.set_contributed(index);
-  } else {
-    send_ready(index);
-    context_.communicator->progress();
-  }
+  is_awaited_ = false;
+  // The engine destroys the callback and its captures with the backward: at its end or at an exception.
+  const auto task = std::make_shared<char>();
+  engine_task_ = task;
+  backward_.begin(task);
+  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
+    if (const auto self = weak.lock()) self->finish_backward();
+  });
 }
 
-// In no_sync. @param index  also of a sparse one, behind the others
-void Reducer::note_alone(std::size_t index, bool is_left) {
-  if (captured_ && !is_left) captured_->arrived_alone(index);
-}
-
-// Another wrapper averages the gradient. Here the others of its bucket do not wait for it.
-void Reducer::pass_by(std::size_t index) {
-  if (!in_backward() || engine_task_.expired() || !leaves_in_backward(buckets_.bucket_of(index))) return;
-  fired_[index] = true;
-  if (parameters_[index].ready) return;
-  send_ready(index);
-}
-
-// The engine may have found already that another rank makes other calls.
-void Reducer::send_ready(std::size_t index) {
-  mark_ready(index);
-  meet("a backward", [this] { launch_ready_buckets(false); });
-}
-
-void Reducer::mark_ready(std::size_t index) {
-  if (is_elsewhere(index)) {
-    buckets_.clear(index);
-  } else if (!is_left(index) && buckets_.take(index)) {
-    context_.flags.set_contributed(index);
-  }
-  parameters_[index].ready = true;
-  const std::size_t bucket = buckets_.bucket_of(index);
-  if (--progress_[bucket].pending == 0) trace_->ready(bucket);
-}
-
-void Reducer::keep_late_gradient(std::size_t index) {
-  // `launch` removed the gradient from the parameter, so this one holds only the late contribution.
+void Reducer::finish_backward() {
+  const auto lock = backward_.lock();
+  if (!backward_.is_running() || !backward_.finish()) return;
   const at::NoGradGuard no_grad;
-  const at::Tensor grad = buckets_.take_off(index);
-  if (!grad.defined()) return;
-  at::Tensor& late = parameters_[index].late;
-  late = late.defined() ? late.add(grad) : grad;
-}
-
-// @param at_end  of backward
-void Reducer::launch_ready_buckets(bool at_end) {
-  // The last bucket carries the flags, which are complete only at the end, when finish_backward launches it.
-  for (; next_launch_ + 1 < progress_.size(); ++next_launch_) {
-    if (!leaves_in_backward(next_launch_)) continue;
-    if (progress_[next_launch_].pending != 0) return;
-    if (!at_end && progress_[next_launch_].is_left && !later_->can_start(next_launch_)) return;
-    launch(next_launch_);
-  }
-}
-
-void Reducer::launch(std::size_t index) {
-  BucketProgress& bucket = progress_[index];
-  if (bucket.is_left) {
-    bucket.work = later_->start(index);
-    trace_->launch(index);
-  } else {
-    for (const std::size_t i : buckets_[index].parameters) {
-      if (!is_elsewhere(i)) buckets_.take_off(i);
-    }
-    trace_->launch(index);
-    bucket.work = context_.reduction->start(buckets_, index, reduce_op());
-  }
-  bucket.launched = true;
-  if (in_backward()) backward_ = Backward::Sent;
+  if (plain_calls_.is_one() && !(backward_.context().join.is_on() && !follows_backward())) plain_calls_.end();
+  plain_calls_.announce(false);
+  backward_.context().trace->end_backward();
 }
 
 }  // namespace lockstep

@@ -28,16 +28,16 @@ class RaisedFlag {
 Slices::Slices(std::int64_t slices, Reducer& reducer, Communicator& communicator,
                std::function<std::vector<NamedTensor>()> buffers)
     : plan_(slices, communicator.rank(), communicator.world_size()),
-      reducer_(reducer),
+      backward_(reducer.backward()),
       communicator_(communicator),
-      sums_(plan_, reducer.buckets(), communicator),
-      contributed_(reducer.buckets().num_parameters(), 0) {
+      sums_(plan_, reducer.backward().buckets(), communicator),
+      contributed_(reducer.backward().buckets().num_parameters(), 0) {
   if (buffers) buffers_.emplace(plan_, communicator, std::move(buffers));
-  reducer_.watch_arrivals([this](std::size_t parameter) { contributed_[parameter] = 1; });
+  reducer.watch_arrivals([this](std::size_t parameter) { contributed_[parameter] = 1; });
 }
 
 void Slices::run(std::uint64_t update, bool are_zero, const std::function<void(std::int64_t)>& body) {
-  const GradientBuckets& buckets = reducer_.buckets();
+  GradientBuckets& buckets = backward_.buckets();
   std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
   sums_.start_over();
   if (buffers_) buffers_->start_over();
@@ -48,8 +48,9 @@ void Slices::run(std::uint64_t update, bool are_zero, const std::function<void(s
       // what computes it in new memory, might round differently.
       for (std::size_t b = 0; b < buckets.size() && !are_zero; ++b) at::Tensor(buckets[b].memory).zero_();
       are_zero = false;
-      reducer_.show_gradients();
       if (buffers_) buffers_->restore();
+      const auto lock = backward_.lock();
+      for (std::size_t i = 0; i < buckets.num_parameters(); ++i) buckets.show(i);
     }
     try {
       run_slice(update, slice, body);
@@ -58,7 +59,11 @@ void Slices::run(std::uint64_t update, bool are_zero, const std::function<void(s
       if (buffers_) buffers_->restore();  // of the slice that failed: the program may continue with the next update
       throw;
     }
-    reducer_.take_gradients();
+    {
+      const at::NoGradGuard no_grad;
+      const auto lock = backward_.lock();
+      for (std::size_t i = 0; i < buckets.num_parameters(); ++i) buckets.take(i);
+    }
     sums_.add_slice();
     if (buffers_) buffers_->add_slice(slice, had_forward_);
   }
@@ -76,10 +81,10 @@ void Slices::run_slice(std::uint64_t update, std::int64_t slice, const std::func
 
 void Slices::average() {
   const at::NoGradGuard no_grad;
-  const GradientBuckets& buckets = reducer_.buckets();
-  reducer_.begin_slice_sums();
+  const GradientBuckets& buckets = backward_.buckets();
+  backward_.begin_sums();
   const auto start = std::chrono::steady_clock::now();
-  if (!reducer_.all_left()) {
+  if (!backward_.context().all_left) {
     while (exchanges_.size() < buckets.size()) exchanges_.emplace_back(plan_, sums_, exchanges_.size(), communicator_);
     for (TermExchange& exchange : exchanges_) exchange.start();
     std::vector<std::shared_ptr<Work>> gathers;
@@ -92,7 +97,7 @@ void Slices::average() {
     }
     for (const auto& work : gathers) work->wait();
   }
-  reducer_.end_slice_sums(update_, contributed_, seconds_since(start));
+  backward_.end_sums(update_, contributed_, seconds_since(start));
 }
 
 }  // namespace lockstep

@@ -42,7 +42,7 @@ class Slices {
   void average();
 
   SlicePlan plan_;
-  Reducer& reducer_;
+  Backward& backward_;
   Communicator& communicator_;
   SliceSurroundings surroundings_;
   PartialSums sums_;

@@ -3,9 +3,7 @@
 namespace lockstep {
 namespace {
 
-bool divides_by_active_ranks(const UpdateContext& context) {
-  return context.reducer.join_period().divides_by_active_ranks();
-}
+bool divides_by_active_ranks(const UpdateContext& context) { return context.backward.join.divides_by_active_ranks(); }
 
 }  // namespace
 

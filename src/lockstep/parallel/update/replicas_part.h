@@ -13,20 +13,20 @@ class ReplicasPart final : public UpdatePart {
  public:
   /// What is given must outlive this object.
   explicit ReplicasPart(UpdateContext& context)
-      : reducer_(context.reducer),
+      : backward_(context.backward),
         communicator_(*context.communicator),
         agreement_(context.agreement),
         bits_(agreement_.equal<std::uint32_t>()) {}
 
   void look() override {
-    if (!reducer_.all_left()) return;
-    const std::uint32_t bits = reducer_.replica_watch().look();
-    if (!reducer_.join_period().is_on()) agreement_.say(bits_, bits);  // a rank without inputs has older weights
+    if (!backward_.all_left) return;
+    const std::uint32_t bits = backward_.replicas.look();
+    if (!backward_.join.is_on()) agreement_.say(bits_, bits);  // a rank without inputs has older weights
   }
-  void take_up() override { reducer_.replica_watch().compare(communicator_, agreement_.differing_bytes(bits_)); }
+  void take_up() override { backward_.replicas.compare(communicator_, agreement_.differing_bytes(bits_)); }
 
  private:
-  Reducer& reducer_;
+  BackwardContext& backward_;
   Communicator& communicator_;
   UpdateAgreement& agreement_;
   const EqualSlot<std::uint32_t> bits_;

@@ -48,7 +48,8 @@ struct UpdateContext {
   UpdateContext(FlatOptimizer& its_optimizer, Reducer& its_reducer, std::shared_ptr<Communicator> ranks)
       : optimizer(its_optimizer),
         reducer(its_reducer),
-        gradients(its_reducer.buckets()),
+        backward(its_reducer.backward().context()),
+        gradients(its_reducer.backward().buckets()),
         communicator(std::move(ranks)),
         agreement(gradients.num_parameters(), communicator->world_size()) {}
 
@@ -73,6 +74,7 @@ struct UpdateContext {
 
   FlatOptimizer& optimizer;  ///< may go before the update does, which is in force no longer then
   Reducer& reducer;
+  BackwardContext& backward;  ///< of the reducer
   GradientBuckets& gradients;
   const std::shared_ptr<Communicator> communicator;
   std::vector<FusedBucket> buckets;

@@ -144,7 +144,7 @@ void UpdateMaker::make_weights() {
         ShardedWeights::Parts{context_.gradients, context_.buckets, context_.communicator,
                               context_.plan.gathers_for_host, context_.reducer.follows_backward(), context_.plan,
                               options_.compute_dtype == at::ScalarType::BFloat16,
-                              [&context = context_] { return context.reducer.position(); }},
+                              [&context = context_] { return context.backward.place.position(); }},
         options_.units, options_.reshard_after_forward);
     copies_of_shards_ = weights->copies();
     context_.weights = std::move(weights);

@@ -69,7 +69,7 @@ const char* fix_of(std::size_t line) {
 
 UpdateTerms::UpdateTerms(UpdateContext& context)
     : optimizer_(context.optimizer),
-      reducer_(context.reducer),
+      backward_(context.backward),
       communicator_(*context.communicator),
       covered_(context.covered),
       agreement_(context.agreement),
@@ -77,7 +77,7 @@ UpdateTerms::UpdateTerms(UpdateContext& context)
       settings_(agreement_.equal<std::uint64_t>()),
       place_(agreement_.equal<std::uint64_t>()),
       left_out_(agreement_.equal<std::uint16_t>()),
-      named_(reducer_.replica_watch().tensors()),
+      named_(backward_.replicas.tensors()),
       frozen_(named_) {
   for (std::size_t i = 0; i < named_.size(); ++i) index_of_[named_[i].tensor.unsafeGetTensorImpl()] = i;
   ended();
@@ -104,18 +104,18 @@ void UpdateTerms::keep_groups() {
 }
 
 void UpdateTerms::ended() {
-  backwards_before_ = reducer_.backwards();
+  backwards_before_ = backward_.place.backwards();
   zero_grads_before_ = optimizer_.zero_grads();
-  unused_forwards_before_ = reducer_.unused_forwards();
+  unused_forwards_before_ = *backward_.unused_forwards;
 }
 
 void UpdateTerms::look() {
   std::uint64_t common = list_number();
-  mix_into(common, static_cast<std::uint64_t>(reducer_.module()));
+  mix_into(common, static_cast<std::uint64_t>(backward_.module));
   agreement_.say(common_, common);
   if (!agreement_.has_request()) return;
   std::uint64_t place = 0;
-  mix_into(place, static_cast<std::uint64_t>(reducer_.module()));
+  mix_into(place, static_cast<std::uint64_t>(backward_.module));
   mix_into(place, backwards());
   agreement_.say(place_, place);
   if (agreement_.request().kind != UpdateRequest::Kind::Update) return;
@@ -199,13 +199,13 @@ std::vector<std::string> UpdateTerms::settings_lines() const {
 }
 
 std::vector<std::string> UpdateTerms::common_lines() const {
-  std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(reducer_.module())};
+  std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(backward_.module)};
   for (std::string& line : list_lines()) lines.push_back(std::move(line));
   return lines;
 }
 
 std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const {
-  std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(reducer_.module()),
+  std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(backward_.module),
                                  count_of(backwards(), "synchronised backward") + " since its last step",
                                  text_of_request(request)};
   if (request.kind == UpdateRequest::Kind::Update) {
@@ -213,7 +213,7 @@ std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const 
     for (std::string& line : settings_lines()) lines.push_back(std::move(line));
   }
   for (const std::size_t i : request.parameters) {
-    lines.push_back(text_of(reducer_.buckets().parameter(i)) + " in that call");
+    lines.push_back(text_of(named_[i].tensor) + " in that call");
   }
   return lines;
 }

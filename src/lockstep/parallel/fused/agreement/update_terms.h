@@ -49,16 +49,16 @@ class UpdateTerms final : public UpdatePart {
   std::vector<std::string> list_lines() const;
   std::vector<std::string> settings_lines() const;
   std::vector<std::string> lines(const UpdateRequest& request) const;
-  std::uint64_t backwards() const { return reducer_.backwards() - backwards_before_; }
+  std::uint64_t backwards() const { return backward_.place.backwards() - backwards_before_; }
   std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
-  std::uint64_t unused_forwards() const { return reducer_.unused_forwards() - unused_forwards_before_; }
+  std::uint64_t unused_forwards() const { return *backward_.unused_forwards - unused_forwards_before_; }
   std::vector<std::string> common_lines() const;
   [[noreturn]] void throw_difference() const;
   [[noreturn]] void throw_common_difference() const;
   void check_list();
 
   const FlatOptimizer& optimizer_;
-  Reducer& reducer_;
+  BackwardContext& backward_;
   Communicator& communicator_;
   const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered_;
   UpdateAgreement& agreement_;
