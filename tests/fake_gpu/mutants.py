@@ -43,9 +43,9 @@ OF_FAILURES = [
      "      if (ncclComm_t const communicator = place.handle->give_up()) ncclCommAbort(communicator);\n"
      "    }\n",
      "gpu_comm_test", "*CudaFailures.HaveTheirDevice*"),
-    ("an error is thrown while the abort still runs", NCCL + "nccl_connections.cpp",
-     "    if (quiet_) throw NcclAborted();\n", "    if (breaking_) throw NcclAborted();\n", "gpu_comm_test",
-     "CudaImitated.AnErrorIsThrownWhen*"),
+    ("an error is thrown while the abort still runs", NCCL + "nccl.cpp",
+     "    connections_->break_connections();\n    supervisor_->raise(error);\n", "    supervisor_->raise(error);\n",
+     "gpu_comm_test", "CudaImitated.AnErrorIsThrownWhen*"),
     ("an operation that was aborted counts as done", NCCL + "nccl_connections.cpp",
      "  if (breaking_) throw NcclAborted();  // the device", "  // the device", "gpu_comm_test",
      "CudaImitated.AnOperationThatAnAbort*"),

@@ -24,12 +24,11 @@ void NcclConnections::break_connections() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);  // a second caller waits until the first one is done
   if (breaking_.exchange(true)) return;
   end_nccl(workplaces_, abort_limit_);
-  quiet_ = true;
 }
 
 void NcclConnections::wait(const c10::Event& event, NcclHandle& handle) const {
   for (int polls = 0; !event.query(); ++polls) {
-    if (quiet_) throw NcclAborted();
+    if (breaking_) throw NcclAborted();
     if (polls < kNcclYields) {
       std::this_thread::yield();
       continue;

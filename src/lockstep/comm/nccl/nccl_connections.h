@@ -27,8 +27,10 @@ class NcclConnections : public Connections {
   void break_connections() noexcept override;
   bool broken() const { return breaking_; }
 
-  /// Blocks until the device has reached `event`, for which `handle` works; after an abort, until no operation writes
-  /// any more. @throws NcclError, NcclAborted, or c10::Error if the device failed
+  /// Blocks until the device has reached `event`, for which `handle` works.
+  /// @throws NcclError, NcclAborted, or c10::Error if the device failed. The operation may still write: keep its
+  /// tensors
+  ///         until `break_connections` has returned
   void wait(const c10::Event& event, NcclHandle& handle) const;
 
  private:
@@ -36,7 +38,6 @@ class NcclConnections : public Connections {
   std::mutex mutex_;
   std::vector<NcclWorkplace> workplaces_;
   std::atomic<bool> breaking_{false};  // set before any abort: what the device reaches from now on means nothing
-  std::atomic<bool> quiet_{false};     // set after all of them
 };
 
 }  // namespace lockstep
