@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
         Unsupported{"pre_tokenizer", "/pre_tokenizer", "{\"type\": \"Whitespace\"}", "Whitespace"},
         Unsupported{"no_pre_tokenizer", "/pre_tokenizer", "null", "pre-tokenizer null"},
         Unsupported{"decoder", "/decoder", "{\"type\": \"Metaspace\"}", "the decoder \"Metaspace\""},
-        Unsupported{"post_processor", "/post_processor", "{\"type\": \"Sequence\"}", "the post-processor \"Sequence\""},
+        Unsupported{"post_processor", "/post_processor", "{\"type\": \"Twice\"}", "the post-processor \"Twice\""},
         Unsupported{
             "template_token", "/post_processor",
             "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"[X]\", \"type_id\": 0}},"
@@ -303,11 +303,24 @@ INSTANTIATE_TEST_SUITE_P(
         Unsupported{"bpe_prepend", "/normalizer",
                     "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"\u2581\"}]}",
                     "SentencePiece's BPE"},
-        Unsupported{"bpe_llama_3", "/pre_tokenizer",
-                    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\"}, {\"type\": \"ByteLevel\"}]}",
-                    "a pattern of its own, as of GPT-4 and Llama 3"},
-        Unsupported{"bpe_normalizer", "/normalizer", "{\"type\": \"NFC\"}", "a normalizer before byte-level BPE"},
-        Unsupported{"bpe_regex", "/pre_tokenizer/use_regex", "false", "pre_tokenizer.use_regex"},
+        Unsupported{"bpe_normalizer", "/normalizer", "{\"type\": \"NFKC\"}", "a normalizer before byte-level BPE"},
+        Unsupported{"bpe_split_alone", "/pre_tokenizer",
+                    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"Isolated\"}",
+                    "without the pre-tokenizer ByteLevel"},
+        Unsupported{
+            "bpe_behavior", "/pre_tokenizer",
+            "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, "
+            "\"behavior\": \"MergedWithNext\", \"invert\": false}, {\"type\": \"ByteLevel\"}]}",
+            "\"MergedWithNext\""},
+        Unsupported{"bpe_prefix_of_pieces", "/pre_tokenizer",
+                    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\"}, {\"type\": \"ByteLevel\"}]}",
+                    "a blank before each piece"},
+        Unsupported{
+            "bpe_cutter", "/pre_tokenizer",
+            "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Punctuation\"}, {\"type\": \"ByteLevel\"}]}",
+            "\"Punctuation\" with BPE"},
+        Unsupported{"bpe_processors", "/post_processor",
+                    "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}]}", "a sequence other than"},
         Unsupported{"bpe_merge", "/model/merges", "[\"h\"]", "model.merges[0]"},
         Unsupported{"bpe_merge_type", "/model/merges", "[[\"h\", 1]]", "model.merges[0]"}),
     [](const auto& test) { return test.param.name; });

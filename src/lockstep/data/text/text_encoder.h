@@ -55,10 +55,12 @@ class TextEncoder {
   /// Appends ids and spans; `first_char` is the index of the first character of `text`.
   virtual void encode_with_spans(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const = 0;
 
-  /// The normalizer, or null if the text is encoded unchanged.
-  virtual const BertNormalizer* normalizer() const { return nullptr; }
+  /// Whether texts are normalized before they are cut; if not, the two below are not called.
+  virtual bool normalizes() const { return false; }
+  /// @param with_source  whether `out.source` is wanted, counted from `first_char`
+  virtual void normalize(std::string_view text, std::uint32_t first_char, bool with_source, NormalizedText& out) const;
 
-  /// Appends ids and spans of the part [begin, end), in bytes, of a text that `normalizer()` normalized with sources.
+  /// Appends ids and spans of the part [begin, end), in bytes, of a text that was normalized with sources.
   virtual void encode_normalized(const NormalizedText& text, std::size_t begin, std::size_t end,
                                  EncoderScratch& scratch) const;
 };

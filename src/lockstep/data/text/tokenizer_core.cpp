@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/encoders/bert_encoder.h"
 #include "lockstep/data/text/encoders/byte_level_encoder.h"
+#include "lockstep/data/text/files/splitter_json.h"
 #include "lockstep/data/text/unicode/unicode_class.h"
 #include "lockstep/data/text/unicode/utf8.h"
 
@@ -20,6 +22,9 @@ std::unique_ptr<TextEncoder> make_encoder(const TokenizerDocument& document) {
     return make_bert_encoder(document.vocabulary, word_piece_options(document), normalizer_options(document));
   }
   const BytePairOptions model = byte_pair_options(document);  // first: its errors name other kinds of BPE
+  if (auto split = declared_split(document)) {
+    return make_split_byte_level_encoder(document.vocabulary, document.merges, model, std::move(*split));
+  }
   return make_byte_level_encoder(document.vocabulary, document.merges, model, byte_level_options(document));
 }
 
@@ -104,9 +109,9 @@ void TokenizerCore::make_finders() {
       continue;
     }
     std::string pattern = token.content;
-    if (const BertNormalizer* normalizer = encoder_->normalizer()) {
+    if (encoder_->normalizes()) {
       NormalizedText text;
-      normalizer->normalize(token.content, 0, false, text);
+      encoder_->normalize(token.content, 0, false, text);
       pattern = text.bytes;
       if (pattern != token.content) normalized_content_[token.id] = pattern;
     }
@@ -189,7 +194,7 @@ void TokenizerCore::append_segments(const AddedTokenFinder& finder, std::string_
 
 void TokenizerCore::append_text(std::string_view text, std::int32_t first_char, bool spans,
                                 EncoderScratch& scratch) const {
-  if (!normalized_tokens_.empty() && encoder_->normalizer() != nullptr) {
+  if (!normalized_tokens_.empty() && encoder_->normalizes()) {
     append_normalized(text, first_char, scratch);
   } else if (normalized_tokens_.may_find(text)) {
     append_segments(normalized_tokens_, text, first_char, spans, scratch);
@@ -202,7 +207,7 @@ void TokenizerCore::append_text(std::string_view text, std::int32_t first_char, 
 
 void TokenizerCore::append_normalized(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const {
   NormalizedText normalized;
-  encoder_->normalizer()->normalize(text, static_cast<std::uint32_t>(first_char), true, normalized);
+  encoder_->normalize(text, static_cast<std::uint32_t>(first_char), true, normalized);
   for (const TextSegment& segment : normalized_tokens_.split(normalized.bytes)) {
     if (segment.token == nullptr) {
       encoder_->encode_normalized(normalized, segment.begin, segment.end, scratch);

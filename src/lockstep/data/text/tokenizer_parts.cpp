@@ -52,10 +52,6 @@ void refuse_relatives_of_bpe(const TokenizerDocument& document) {
   if (has_type(document, "pre_tokenizer", "Metaspace") || has_type(document, "normalizer", "Prepend")) {
     throw unsupported("SentencePiece's BPE, as of Llama 2 and Mistral", document.where);
   }
-  if (has_type(document, "pre_tokenizer", "Split")) {
-    throw unsupported("BPE that cuts texts by a pattern of its own, as of GPT-4 and Llama 3",
-                      place(document, "pre_tokenizer"));
-  }
 }
 
 SequenceSide direction(JsonFields& fields, const std::string& name) {
@@ -112,7 +108,7 @@ BytePairOptions byte_pair_options(const TokenizerDocument& document) {
   fields.only("continuing_subword_prefix", "");
   fields.only("end_of_word_suffix", "");
   fields.only("byte_fallback", false);
-  fields.only("ignore_merges", false);
+  options.ignore_merges = fields.flag("ignore_merges", false);
   fields.finish();
   return options;
 }
@@ -138,19 +134,16 @@ BertNormalizerOptions normalizer_options(const TokenizerDocument& document) {
 }
 
 ByteLevelOptions byte_level_options(const TokenizerDocument& document) {
-  if (part(document, "normalizer") != nullptr) {
-    throw unsupported("a normalizer before byte-level BPE: " + show_json(*part(document, "normalizer")),
-                      place(document, "normalizer"));
-  }
   const nlohmann::json* cutter = part(document, "pre_tokenizer");
+  if (cutter != nullptr && cutter->is_object() && cutter->value("type", nlohmann::json()) == "Sequence") {
+    const auto parts = cutter->find("pretokenizers");
+    if (parts != cutter->end() && parts->is_array() && parts->size() == 1) cutter = &parts->front();
+  }
   if (cutter == nullptr) throw unsupported("BPE without the pre-tokenizer ByteLevel", place(document, "pre_tokenizer"));
   JsonFields fields(*cutter, place(document, "pre_tokenizer"));
-  const std::string type = fields.text("type", "");
-  if (type != "ByteLevel") throw unsupported("the pre-tokenizer \"" + type + "\" with BPE", fields.where());
+  fields.skip({"type", "trim_offsets", "use_regex"});  // see declared_split; the second matters later only
   ByteLevelOptions options;
   options.add_prefix_space = fields.flag("add_prefix_space", true);
-  fields.skip({"trim_offsets"});  // matters in the post-processor only
-  fields.only("use_regex", true);
   fields.finish();
   return options;
 }

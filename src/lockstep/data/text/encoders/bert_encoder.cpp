@@ -21,7 +21,11 @@ class BertWordEncoder final : public CachedWordEncoder {
 
   void encode_with_spans(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const override;
 
-  const BertNormalizer* normalizer() const override { return &normalizer_; }
+  bool normalizes() const override { return true; }
+  void normalize(std::string_view text, std::uint32_t first_char, bool with_source,
+                 NormalizedText& out) const override {
+    normalizer_.normalize(text, first_char, with_source, out);
+  }
 
   void encode_normalized(const NormalizedText& text, std::size_t begin, std::size_t end,
                          EncoderScratch& scratch) const override;

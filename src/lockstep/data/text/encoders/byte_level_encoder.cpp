@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lockstep/base/log.h"
+#include "lockstep/data/text/encoders/byte_spans.h"
 #include "lockstep/data/text/encoders/cached_word_encoder.h"
 #include "lockstep/data/text/encoders/gpt2_pattern.h"
 #include "lockstep/data/text/unicode/ascii_block.h"
@@ -10,8 +10,6 @@
 
 namespace lockstep::text {
 namespace {
-
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 /// The starts of words among 64 bytes of ASCII, the first of which is a start: bit i for byte i. Bits are valid up to
 /// the first byte that is not ASCII; a start at the last byte may be missing.
@@ -33,10 +31,7 @@ class ByteLevelEncoder final : public CachedWordEncoder {
   ByteLevelEncoder(const Vocabulary& vocabulary, const std::vector<Merge>& merges, const BytePairOptions& model,
                    const ByteLevelOptions& options)
       : model_(vocabulary, merges, model), options_(options) {
-    if (model_.missing_bytes() > 0 && !model.unk_token) {
-      log_warning("the vocabulary lacks {} of the 256 bytes and names no unknown token: they will vanish from texts",
-                  model_.missing_bytes());
-    }
+    warn_of_missing_bytes(model_, model);
   }
 
   void encode(std::string_view text, EncoderScratch& scratch) const override {
@@ -144,27 +139,10 @@ void ByteLevelEncoder::encode_with_spans(std::string_view text, std::int32_t fir
   if (prefixed) text = with_prefix(text, scratch);
   scratch.words.clear();
   encode_raw<true>(text, scratch);
-  // The character of the byte before `at`. The prefix is traced to the character after it.
-  std::int32_t char_at = first_char - 1;
-  std::int32_t prefix_chars = prefixed ? 1 : 0;
-  std::size_t counted = 0;
-  const auto char_of = [&](std::size_t byte) {
-    for (; counted <= byte; ++counted) char_at += !continues_character(text[counted]);
-    return std::max(char_at - prefix_chars, first_char);
-  };
-  for (const EncodedWord& word : scratch.words) {
-    const std::string_view raw = text.substr(word.begin, word.end - word.begin);
-    scratch.parts.clear();
-    model_.cut(raw, scratch.parts, scratch.merge_space);
-    for (const WordPart& part : scratch.parts) {
-      const std::string_view token = raw.substr(part.begin, part.end - part.begin);
-      const std::size_t leading = std::min(token.find_first_not_of(' '), token.size());
-      const std::size_t trailing = token.size() - (token.find_last_not_of(' ') + 1);
-      const std::int32_t begin = char_of(word.begin + part.begin);
-      const std::int32_t end = char_of(word.begin + part.end - 1) + 1;
-      scratch.spans.push_back({begin, end, static_cast<std::int32_t>(leading), static_cast<std::int32_t>(trailing)});
-    }
-  }
+  // The prefix is traced to the character after it.
+  const CountedChars counted(text, first_char);
+  const auto char_of = [&](std::size_t byte) { return std::max(counted(byte) - (prefixed ? 1 : 0), first_char); };
+  append_token_spans(model_, text, char_of, scratch);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/data/text/encoders/byte_level.h"
 #include "lockstep/data/text/unicode/utf8.h"
 
@@ -37,7 +38,9 @@ std::size_t first_lowest(const std::uint32_t* numbers, std::size_t count) {
 
 BytePairModel::BytePairModel(const Vocabulary& vocabulary, const std::vector<Merge>& merges,
                              const BytePairOptions& options)
-    : byte_ranks_(std::size_t{1} << 16), fuse_unk_(options.fuse_unk) {
+    : byte_ranks_(std::size_t{1} << 16),
+      fuse_unk_(options.fuse_unk),
+      whole_words_(options.ignore_merges ? &vocabulary : nullptr) {
   if (vocabulary.id_limit() > (1 << kIdBits) || merges.size() >= (1u << kRankBits) - 1) {
     throw Error("the vocabulary has " + std::to_string(vocabulary.id_limit()) + " numbers and " +
                     std::to_string(merges.size()) + " merges, more than two million",
@@ -96,6 +99,12 @@ int BytePairModel::missing_bytes() const {
 }
 
 void BytePairModel::cut(std::string_view word, std::vector<WordPart>& parts, std::vector<std::uint64_t>& space) const {
+  if (whole_words_ != nullptr) {
+    if (const auto id = whole_words_->find(to_byte_level(word))) {
+      parts.push_back({*id, 0, static_cast<std::uint32_t>(word.size())});
+      return;
+    }
+  }
   const std::size_t first = parts.size();
   start(word, parts);
   if (parts.size() - first < 2) return;
@@ -190,6 +199,12 @@ void BytePairModel::merge_many(std::vector<WordPart>& parts, std::size_t first,
   const auto merged_away = [](const WordPart& one) { return one.id < 0; };
   parts.erase(std::remove_if(parts.begin() + static_cast<std::ptrdiff_t>(first), parts.end(), merged_away),
               parts.end());
+}
+
+void warn_of_missing_bytes(const BytePairModel& model, const BytePairOptions& options) {
+  if (model.missing_bytes() == 0 || options.unk_token) return;
+  log_warning("the vocabulary lacks {} of the 256 bytes and names no unknown token: they will vanish from texts",
+              model.missing_bytes());
 }
 
 }  // namespace lockstep::text

@@ -25,12 +25,14 @@ struct Merge {
 struct BytePairOptions {
   std::optional<std::string> unk_token;  ///< for bytes that are not in the vocabulary; unset: they are dropped
   bool fuse_unk = false;                 ///< neighbouring unknown bytes become one unknown token
+  bool ignore_merges = false;            ///< a word that is in the vocabulary is one token, whatever merges make of it
 };
 
 /// Byte-level byte pair encoding of one word (Sennrich et al., 2016; Radford et al., 2019): starts with bytes, and
 /// joins the neighbours with the earliest merge, leftmost first, until no merge applies.
 class BytePairModel {
  public:
+  /// @param vocabulary  must outlive the model
   /// @throws Error  if a merge names a token that is not in the vocabulary or is given twice, if `unk_token` is not in
   /// the vocabulary, or if there are more than two million tokens or merges
   BytePairModel(const Vocabulary& vocabulary, const std::vector<Merge>& merges, const BytePairOptions& options);
@@ -67,6 +69,10 @@ class BytePairModel {
   int shift_ = 0;
   TokenId unk_id_ = -1;
   bool fuse_unk_;
+  const Vocabulary* whole_words_ = nullptr;  // with ignore_merges
 };
+
+/// Warns of bytes that would vanish from texts.
+void warn_of_missing_bytes(const BytePairModel& model, const BytePairOptions& options);
 
 }  // namespace lockstep::text

@@ -128,12 +128,10 @@ PostProcessor roberta_processing(const TokenizerDocument& document, JsonFields& 
   return result;
 }
 
-}  // namespace
-
-PostProcessor post_processor(const TokenizerDocument& document) {
-  const auto found = document.json.find("post_processor");
-  if (found == document.json.end() || found->is_null()) return {};
-  JsonFields fields(*found, document.where + ": post_processor");
+/// @param declared  an object that says its type
+PostProcessor processor_of(const TokenizerDocument& document, const nlohmann::json& declared,
+                           const std::string& where) {
+  JsonFields fields(declared, where);
   const std::string type = fields.text("type", "");
   PostProcessor result;
   if (type == "TemplateProcessing") {
@@ -151,6 +149,36 @@ PostProcessor post_processor(const TokenizerDocument& document) {
   }
   fields.finish();
   return result;
+}
+
+/// [ByteLevel, TemplateProcessing], as of Llama 3: the first trims offsets, the second puts tokens around texts.
+PostProcessor sequence_of_processors(const TokenizerDocument& document, const nlohmann::json& declared,
+                                     const std::string& where) {
+  JsonFields fields(declared, where);
+  fields.skip({"type"});
+  const nlohmann::json& parts = fields.require("processors");
+  fields.finish();
+  const auto has_type = [&](std::size_t i, const char* type) {
+    return parts[i].is_object() && parts[i].value("type", nlohmann::json()) == type;
+  };
+  if (!parts.is_array() || parts.size() != 2 || !has_type(0, "ByteLevel") || !has_type(1, "TemplateProcessing")) {
+    throw unsupported_processor("a sequence other than ByteLevel and TemplateProcessing", where);
+  }
+  const PostProcessor trims = processor_of(document, parts[0], where);
+  PostProcessor result = processor_of(document, parts[1], where);
+  result.trim_offsets = trims.trim_offsets;
+  result.add_prefix_space = trims.add_prefix_space;
+  return result;
+}
+
+}  // namespace
+
+PostProcessor post_processor(const TokenizerDocument& document) {
+  const auto found = document.json.find("post_processor");
+  if (found == document.json.end() || found->is_null()) return {};
+  const std::string where = document.where + ": post_processor";
+  const bool is_sequence = found->is_object() && found->value("type", nlohmann::json()) == "Sequence";
+  return is_sequence ? sequence_of_processors(document, *found, where) : processor_of(document, *found, where);
 }
 
 }  // namespace lockstep::text

@@ -52,7 +52,7 @@ bool is_word_piece(const TokenizerDocument& document);
 WordPieceOptions word_piece_options(const TokenizerDocument& document);
 BytePairOptions byte_pair_options(const TokenizerDocument& document);
 BertNormalizerOptions normalizer_options(const TokenizerDocument& document);
-ByteLevelOptions byte_level_options(const TokenizerDocument& document);
+ByteLevelOptions byte_level_options(const TokenizerDocument& document);  ///< if declared_split() is nothing
 PostProcessor post_processor(const TokenizerDocument& document);
 TokenDecoder token_decoder(const TokenizerDocument& document);
 std::optional<Truncation> declared_truncation(const TokenizerDocument& document);

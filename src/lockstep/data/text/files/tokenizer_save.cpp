@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/create_folders.h"
+#include "lockstep/data/text/files/splitter_json.h"
 #include "lockstep/data/text/files/tokenizer_config.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text/tokenizer_core.h"
@@ -61,7 +62,8 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
     config["tokenize_chinese_chars"] = normalizer.handle_chinese_chars;
     config["strip_accents"] = normalizer.strip_accents ? ordered_json(*normalizer.strip_accents) : ordered_json();
   } else {
-    config["add_prefix_space"] = byte_level_options(document).add_prefix_space;
+    const bool is_split = text::declared_split(document).has_value();
+    config["add_prefix_space"] = !is_split && byte_level_options(document).add_prefix_space;
   }
   ordered_json whole_words = ordered_json::array();
   for (const text::AddedToken& token : document.added_tokens) {
