@@ -66,8 +66,8 @@ std::string task_of_folder(const std::string& folder) {
   }
   const std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
   refuse_other_head(name, path);
-  return name.find("LMHead") != std::string::npos || name.find("MaskedLM") != std::string::npos ? "language-modeling"
-                                                                                                : "text-classification";
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  return has("LMHead") || has("MaskedLM") || has("ForCausalLM") ? "language-modeling" : "text-classification";
 }
 
 }  // namespace lockstep

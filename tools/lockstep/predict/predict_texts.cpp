@@ -15,7 +15,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/detail/models/config_file.h"
+#include "lockstep/models/key_value_cache.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/generation_settings.h"
@@ -105,19 +105,41 @@ void require_new_tokens_fit(const GenerationSettings& settings, const TextPredic
       "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
 }
 
+// The scores of the token behind a text that grows. A decoder with a cache reads each token once, until the text is
+// longer than the model's window; from then on, and in other decoders, the window is read for each token.
+class NextScores {
+ public:
+  explicit NextScores(const TextPredictor& predictor)
+      : predictor_(predictor), decoder_(dynamic_cast<CachedDecoder*>(predictor.model.get())) {}
+
+  at::Tensor behind(const std::vector<TokenId>& ids) {
+    const auto longest = static_cast<std::size_t>(predictor_.longest);
+    if (decoder_ != nullptr && ids.size() <= longest) {
+      const std::vector<TokenId> news(ids.begin() + static_cast<std::ptrdiff_t>(cache_.length()), ids.end());
+      return decoder_->next_scores(tensor_of(news).unsqueeze(0), cache_)[0];
+    }
+    const std::size_t seen = std::min(ids.size(), longest);
+    const std::vector<TokenId> window(ids.end() - static_cast<std::ptrdiff_t>(seen), ids.end());
+    return predictor_.model->forward({{"input_ids", tensor_of(window).unsqueeze(0)}})[0][-1];
+  }
+
+ private:
+  const TextPredictor& predictor_;
+  CachedDecoder* decoder_;
+  KeyValueCache cache_;
+};
+
 void continue_text(const std::string& text, const TextPredictor& predictor, const GenerationSettings& settings,
                    Answers& answers) {
   const std::optional<TokenId> begin = predictor.tokenizer.eos_id();
-  std::vector<TokenId> ids;
-  predictor.tokenizer.append_ids(text, ids);
+  // With what the tokenizer puts before a text, as in training: <|begin_of_text|> of Llama 3.
+  std::vector<TokenId> ids = predictor.tokenizer.encode(text).ids;
   if (ids.empty() && begin) ids.push_back(*begin);  // the token with which a text of the training begins
   if (ids.empty()) return;
   std::vector<TokenId> added;
+  NextScores next(predictor);
   while (static_cast<std::int64_t>(added.size()) < settings.max_new_tokens) {
-    const auto seen = std::min<std::size_t>(ids.size(), static_cast<std::size_t>(predictor.longest));
-    const std::vector<TokenId> window(ids.end() - static_cast<std::ptrdiff_t>(seen), ids.end());
-    const at::Tensor scores = predictor.model->forward({{"input_ids", tensor_of(window).unsqueeze(0)}});
-    const TokenId token = next_token(scores[0][-1], settings);
+    const TokenId token = next_token(next.behind(ids), settings);
     if (settings.ends.count(token) != 0) break;
     ids.push_back(token);
     added.push_back(token);
@@ -186,7 +208,7 @@ void predict_labels_of_texts(const PredictFlags& flags, const CommandStreams& st
 }
 
 void predict_language(const PredictFlags& flags, const CommandStreams& streams) {
-  const bool fills = ConfigFile(flags.model).text({"model_type"}, "") != "gpt2";  // all others predict masked words
+  const bool fills = !predicts_next_token(flags.model);
   const TextTask task = fills ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
   const TextPredictor predictor = load_predictor(flags, task, streams.err);
   const GenerationSettings settings = fills ? GenerationSettings{} : generation_settings(flags, predictor.tokenizer);
@@ -194,7 +216,7 @@ void predict_language(const PredictFlags& flags, const CommandStreams& streams) 
   if (!settings.not_applied.empty()) log_warning("{}", settings.not_applied);
   torch::manual_seed(flags.seed);
   Answers answers(flags, streams.out);
-  // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
+  // A decoder can also start without text, as a text of its training begins, if the tokenizer has a token for that.
   const bool begins_anew = !fills && predictor.tokenizer.eos_id();
   const BlankTexts blank_texts = begins_anew ? BlankTexts::Keep : BlankTexts::Skip;
   read_texts(flags, streams, blank_texts, [&](const std::vector<PredictedText>& texts) {

@@ -6,7 +6,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/download_hint.h"
-#include "lockstep/detail/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/model_folder.h"
 #include "tools/lockstep/verify/verify_flags.h"
@@ -42,10 +41,9 @@ Subject open_folder(const VerifyFlags& flags) {
     throw UsageError("the model makes vectors of texts, and has no loss of its own to verify", flags.model,
                      "name the folder of a classifier or a language model");
   }
-  const bool is_gpt2 = ConfigFile(flags.model).text({"model_type"}, "") == "gpt2";
-  const TextTask text_task = task == "text-classification" ? TextTask::SequenceClassification
-                             : is_gpt2                     ? TextTask::CausalLanguageModel
-                                                           : TextTask::MaskedLanguageModel;
+  const TextTask text_task = task == "text-classification"      ? TextTask::SequenceClassification
+                             : predicts_next_token(flags.model) ? TextTask::CausalLanguageModel
+                                                                : TextTask::MaskedLanguageModel;
   const auto model = load_pretrained_model(flags.model, text_task).model;
   if (flags.data.empty()) return {model, nullptr};
   VerificationTexts::Source source = text_source(flags);

@@ -22,6 +22,13 @@ constexpr const char* kByRows =
     "name a field with texts; if the file holds columns, as pandas' to_json writes by default, write rows: "
     "df.to_json(FILE, orient=\"records\", lines=True)";
 
+constexpr const char* kByTemplate =
+    "chat templates are not applied: write each conversation as one text, in Python by "
+    "tokenizer.apply_chat_template(messages, tokenize=False)";
+
+// A field of messages with roles, as chats are written.
+bool is_conversation(const std::string& name) { return name == "messages" || name == "conversations"; }
+
 const char* kind_name(JsonValue::Kind kind) {
   switch (kind) {
     case JsonValue::Kind::Null:
@@ -192,8 +199,11 @@ class JsonTexts : public IndexedTexts {
       const JsonValue& value = picker.value(i);
       refuse_missing(options.texts[i], value, picker, line_number);
       if (value.kind != JsonValue::Kind::Text && value.kind != JsonValue::Kind::Null) {
+        const bool is_composite = value.kind == JsonValue::Kind::Composite;
         throw Error(fmt::format("the value of \"{}\" is {}, no text", options.texts[i], kind_name(value.kind)), where(),
-                    value.kind == JsonValue::Kind::Composite ? kByRows : "name a field with texts, or mend the file");
+                    !is_composite                       ? "name a field with texts, or mend the file"
+                    : is_conversation(options.texts[i]) ? kByTemplate
+                                                        : kByRows);
       }
       checks.text(i, value.text, where);
     }
@@ -239,7 +249,9 @@ class JsonTexts : public IndexedTexts {
     const std::string where = fmt::format("{}:{}", path(), line_number);
     const std::vector<std::string> first = names_of_first_object();
     if (std::find(first.begin(), first.end(), name) == first.end()) {
-      throw Error(no_such_column(name, picker.names()), where, "name one of them, or mend the line");
+      const bool has_chat = std::any_of(first.begin(), first.end(), is_conversation);
+      throw Error(no_such_column(name, picker.names()), where,
+                  has_chat ? kByTemplate : "name one of them, or mend the line");
     }
     throw Error(no_such_field(name, picker.names(), first), where,
                 "give each object this field, or take out the lines that lack it");
