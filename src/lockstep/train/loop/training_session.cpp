@@ -17,7 +17,6 @@
 #include "lockstep/base/signals.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
-#include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/disk_room.h"
 #include "lockstep/train/checks/earlier_results.h"
 #include "lockstep/train/checks/flat_loss.h"
@@ -33,16 +32,14 @@ TrainingSession::TrainingSession(TrainerContext& context)
     : context_(context),
       args_(context.args()),
       model_(context.options.model),
-      device_(device_of(*model_)),
       choice_(choose_engine(args_, *model_, context.group.get(), context.is_rank)),
       parts_(context, choice_.replicas),
       checkpoints_(context, parts_, choice_.replicas),
-      numbers_(context),
       job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
       memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, "", parts_.data.text()) : nullptr),
       rescue_(context.survival ? make_rescue() : nullptr),
+      update_(context, parts_, checkpoints_),
       succession_(context) {
-  if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
   reset_state();
 }
 
@@ -166,7 +163,7 @@ TrainOutput TrainingSession::end_at_once() {
 void TrainingSession::save() {
   TrainingCheckpoints::SaveOptions how;
   how.epoch_ended = epoch_ended_;
-  how.wait = stop_was_asked() || args_.survive_lost_ranks;
+  how.wait = update_.stop_was_asked() || args_.survive_lost_ranks;
   checkpoints_.save(how);
 }
 
@@ -186,20 +183,21 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   }
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
-  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked()) {
+  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !update_.stop_was_asked()) {
     OutputFolder(real_file_system(), args_.output_dir).rotate(1, *best, best);
   }
 
   TrainOutput output;
   output.global_step = context_.state.global_step;
   output.training_loss = parts_.losses.mean();
-  output.stopped_by_signal = stop_signal_ == 0 || stop_signal_ == SIGINT ? stop_signal_ : SIGTERM;
-  output.received_signal = stop_signal_;
+  output.received_signal = update_.stop_signal();
+  output.stopped_by_signal =
+      output.received_signal == 0 || output.received_signal == SIGINT ? output.received_signal : SIGTERM;
   // Only this session's steps and training time count, without evaluating and saving.
   const double training_s = std::max(runtime_s - context_.other_time_s, 1e-9);
   const auto steps = static_cast<double>(output.global_step - first_step_);
   output.metrics = {{"train_runtime", rounded(runtime_s, 4)},
-                    {"train_samples_per_second", rounded(static_cast<double>(samples_of_session_) / training_s, 3)},
+                    {"train_samples_per_second", rounded(static_cast<double>(update_.samples()) / training_s, 3)},
                     {"train_steps_per_second", rounded(steps / training_s, 3)},
                     {"total_flos", context_.state.total_flos},
                     {"train_loss", output.training_loss}};
@@ -209,7 +207,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   context_.notify(&TrainerCallback::on_train_end);
   std::string slow;
   const auto compare_waits = [&] {
-    slow = context_.world_size() > 1 ? slow_rank_line(*context_.group, waited_s_, training_s) : "";
+    slow = context_.world_size() > 1 ? slow_rank_line(*context_.group, update_.waited_s(), training_s) : "";
   };
   context_.survival ? context_.survival->section(context_, compare_waits, [] {}) : compare_waits();
   if (!slow.empty()) context_.print(slow);
@@ -217,18 +215,19 @@ TrainOutput TrainingSession::finish(double runtime_s) {
       first_step_ == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
   if (!flat.empty()) context_.print(flat);
   keep_shards();
-  if (stop_was_asked()) record_asked_stop();
+  if (update_.stop_was_asked()) record_asked_stop();
   return output;
 }
 
 // For the launcher: the program is about to end with an exit code that would otherwise count as a failure.
 void TrainingSession::record_asked_stop() const {
-  const std::string signal = stop_signal_ == SIGINT ? "Ctrl-C (SIGINT)" : signal_name(stop_signal_);
+  const int number = update_.stop_signal();
+  const std::string signal = number == SIGINT ? "Ctrl-C (SIGINT)" : signal_name(number);
   record_stop(
       fmt::format("the training was asked to end by {}: it stopped after update {}; resume_from_checkpoint true "
                   "continues it from the checkpoint in {}",
                   signal, context_.state.global_step, args_.output_dir),
-      signal_ && signal_->received() != 0);
+      update_.has_received_signal());
 }
 
 }  // namespace lockstep

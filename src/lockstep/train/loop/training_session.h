@@ -1,7 +1,5 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -10,13 +8,12 @@
 #include <vector>
 
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/train/checks/number_check.h"
 #include "lockstep/train/folder/folder_succession.h"
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
+#include "lockstep/train/loop/training_update.h"
 #include "lockstep/train/slices/update_totals.h"
-#include "lockstep/train/stop_signal.h"
 #include "lockstep/train/survival/training_memory.h"
 #include "lockstep/train/survival/training_stage.h"
 #include "lockstep/train/train_output.h"
@@ -58,7 +55,7 @@ class TrainingSession {
   void log_training_loss();
   void load_best();
 
-  // training_session_survival.cpp
+  // survival/training_session_survival.cpp
   /// What the other ranks need to continue like this one, beside weights and optimizer, as text; and its use.
   std::string passed_on(bool has_history = true);
   void take_over(const std::string& text);
@@ -100,38 +97,24 @@ class TrainingSession {
   void finish_kept_update(const TrainingMemory::Place& place);
   void note_failure(const std::exception_ptr& failure);
 
-  // training_session_update.cpp
-  void run_update();
-  void end_update(const UpdateTotals& totals, bool is_updated);
-  PartOfUpdate run_micro_batches();
-  PartOfUpdate run_slices();
-  void run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals);
-  UpdateTotals run_batch(const Batch& batch, const GradientEngine::MicroBatch& how);
-  UpdateTotals reduce(PartOfUpdate own);
-  void require_sound_weights(const UpdateTotals& totals);
-  void note_loss(const UpdateTotals& totals);
-
   void evaluate(Evaluate purpose);
   void save();
   TrainOutput finish(double runtime_s);
   void record_asked_stop() const;
   bool stops() const { return context_.control.should_training_stop; }
-  bool stop_was_asked() const { return stop_signal_ != 0; }
 
   TrainerContext& context_;
   const TrainingArguments& args_;
   std::shared_ptr<TrainableModel> model_;
-  c10::Device device_;
   ParallelChoice choice_;
   TrainingParts parts_;
   TrainingCheckpoints checkpoints_;
-  NumberCheck numbers_;
   std::shared_ptr<JobMemoryMap> job_memory_;  // null unless lost ranks are survived
   std::unique_ptr<TrainingMemory> memory_;    // null unless lost ranks are survived
   std::unique_ptr<UpdateRescue> rescue_;      // null unless lost ranks are survived
   std::string fuse_refusal_;                  // why the present ranks do not fuse; empty: they do, or need not
   std::shared_ptr<GradientEngine> engine_;
-  std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
+  TrainingUpdate update_;
 
   bool keeps_shards_ = false;  // the Trainer has the engine from now on
 
@@ -153,10 +136,7 @@ class TrainingSession {
   bool joiner_waits_ = false;     // a process wants to join
 
   std::int64_t first_step_ = 0;  // first step of this session
-  std::int64_t samples_of_session_ = 0;
-  double waited_s_ = 0;       // for other ranks
-  int stop_signal_ = 0;       // the signal that arrived, once the ranks have agreed to stop
-  bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
+  bool epoch_ended_ = false;     // on_epoch_end of this epoch was called
 };
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ void TrainingSession::run_stages() {
 }
 
 StageView TrainingSession::view() const {
-  return {stops(), stop_was_asked(), parts_.progress.is_epoch_done() || context_.control.should_epoch_stop,
+  return {stops(), update_.stop_was_asked(), parts_.progress.is_epoch_done() || context_.control.should_epoch_stop,
           epoch_ended_};
 }
 
@@ -88,7 +88,9 @@ void TrainingSession::run_stage() {
     case Stage::EpochBegin:
       return begin_epoch();
     case Stage::Update:
-      return run_update();
+      return update_.run(*engine_, [this](const UpdateTotals& totals) {
+        if (memory_) keep_outcome(totals);
+      });
     case Stage::EpochEnd:
       context_.notify(&TrainerCallback::on_epoch_end);
       return;
@@ -146,7 +148,7 @@ void TrainingSession::log_training_loss() {
 }
 
 void TrainingSession::load_best() {
-  if (!args_.load_best_model_at_end || stop_was_asked()) return;
+  if (!args_.load_best_model_at_end || update_.stop_was_asked()) return;
   std::optional<HiddenGroup> alone;
   if (others_are_done_) alone.emplace(context_);
   parts_.best.load();

@@ -90,7 +90,7 @@ void TrainingSession::keep_place() {
 
 void TrainingSession::keep_outcome(const UpdateTotals& totals) {
   if (!keeps_places()) return;
-  memory_->keep_outcome({totals, stop_signal_, bytes_of(copies_of_buffers())});
+  memory_->keep_outcome({totals, update_.stop_signal(), bytes_of(copies_of_buffers())});
 }
 
 bool TrainingSession::finds_place() {
@@ -152,9 +152,9 @@ void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
   copy_to_buffers(outcome.buffers, *model_);
   context_.notify(&TrainerCallback::on_step_begin);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
-  if (stop_signal_ == 0) stop_signal_ = outcome.stop_signal;
+  if (!update_.stop_was_asked()) update_.set_stop_signal(outcome.stop_signal);
   parts_.updater.note_step(rescue_->state()->norm());
-  end_update(outcome.totals, true);
+  update_.end(outcome.totals, true);
   stage_ = stage_after(stage_, view());
   context_.survival->advance();
   note_place();

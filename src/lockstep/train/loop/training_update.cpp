@@ -1,4 +1,5 @@
-// One update of a training: gradients, the optimizer's step, and what is looked at after it.
+#include "lockstep/train/loop/training_update.h"
+
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
@@ -11,7 +12,6 @@
 #include "lockstep/base/random/mix_bits.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/train/batch_device.h"
-#include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/weights/model_weights.h"
 
 namespace lockstep {
@@ -24,18 +24,27 @@ Batch batch_of_first_sample(const Dataset& dataset, const Collate& collate) {
 
 }  // namespace
 
-void TrainingSession::run_update() {
-  context_.notify(&TrainerCallback::on_step_begin);
-  const UpdateTotals totals = reduce(parts_.plan.has_slices ? run_slices() : run_micro_batches());
-  context_.notify(&TrainerCallback::on_pre_optimizer_step);
-  if (memory_) keep_outcome(totals);
-  const bool is_updated = parts_.updater.step(engine_->gradient_factor(totals.count));
-  waited_s_ += engine_->waited_s();
-  end_update(totals, is_updated);
+TrainingUpdate::TrainingUpdate(TrainerContext& context, TrainingParts& parts, TrainingCheckpoints& checkpoints)
+    : context_(context),
+      args_(context.args()),
+      parts_(parts),
+      checkpoints_(checkpoints),
+      device_(device_of(*context.options.model)),
+      numbers_(context) {
+  if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
 }
 
-// What follows the optimizer's step.
-void TrainingSession::end_update(const UpdateTotals& totals, bool is_updated) {
+void TrainingUpdate::run(GradientEngine& engine, const std::function<void(const UpdateTotals&)>& before_step) {
+  context_.notify(&TrainerCallback::on_step_begin);
+  const UpdateTotals totals = reduce(parts_.plan.has_slices ? run_slices(engine) : run_micro_batches(engine));
+  context_.notify(&TrainerCallback::on_pre_optimizer_step);
+  before_step(totals);
+  const bool is_updated = parts_.updater.step(engine.gradient_factor(totals.count));
+  waited_s_ += engine.waited_s();
+  end(totals, is_updated);
+}
+
+void TrainingUpdate::end(const UpdateTotals& totals, bool is_updated) {
   require_sound_weights(totals);
   context_.notify(&TrainerCallback::on_optimizer_step);
   if (is_updated) parts_.updater.step_schedule();
@@ -51,54 +60,56 @@ void TrainingSession::end_update(const UpdateTotals& totals, bool is_updated) {
   context_.control.should_training_stop = true;
 }
 
-PartOfUpdate TrainingSession::run_micro_batches() {
+PartOfUpdate TrainingUpdate::run_micro_batches(GradientEngine& engine) {
   PartOfUpdate part;
   for (std::int64_t left = parts_.progress.next_window(); left > 0; --left) {
     GradientEngine::MicroBatch how;
     how.is_last = left == 1;
     how.loss_scale = parts_.updater.loss_scale();
-    run_micro_batch(how, part.totals);
+    run_micro_batch(engine, how, part.totals);
     if (!how.is_last) context_.notify(&TrainerCallback::on_substep_end);
   }
   return part;
 }
 
 // A slice's random numbers are a function of the seed, the update and the slice.
-PartOfUpdate TrainingSession::run_slices() {
+PartOfUpdate TrainingUpdate::run_slices(GradientEngine& engine) {
   PartOfUpdate part;
   GradientEngine::MicroBatch how;
   how.loss_scale = parts_.updater.loss_scale();
   const std::uint64_t of_seed = mix_bits(static_cast<std::uint64_t>(args_.seed) + 1);
-  engine_->run_slices(of_seed + static_cast<std::uint64_t>(context_.state.global_step), [&](std::int64_t) {
+  engine.run_slices(of_seed + static_cast<std::uint64_t>(context_.state.global_step), [&](std::int64_t) {
     const std::optional<Batch> read = parts_.progress.next_micro_batch(part.slices.size());
-    part.slices.push_back(read ? run_batch(on_device(*read, device_), how) : UpdateTotals());
+    part.slices.push_back(read ? run_batch(engine, on_device(*read, device_), how) : UpdateTotals());
   });
   return part;
 }
 
-void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals) {
+void TrainingUpdate::run_micro_batch(GradientEngine& engine, const GradientEngine::MicroBatch& how,
+                                     UpdateTotals& totals) {
   const std::optional<Batch> read = parts_.progress.next_micro_batch();
   if (!read) {
     const auto stand_in = [this] {
       const TrainerOptions& options = context_.options;
       return on_device(batch_of_first_sample(*options.train_dataset, options.data_collator), device_);
     };
-    engine_->run_without_samples(stand_in, how);
+    engine.run_without_samples(stand_in, how);
     return;
   }
-  totals.add(run_batch(on_device(*read, device_), how));
+  totals.add(run_batch(engine, on_device(*read, device_), how));
 }
 
-UpdateTotals TrainingSession::run_batch(const Batch& batch, const GradientEngine::MicroBatch& how) {
-  const LossSum loss = engine_->run(batch, how);
+UpdateTotals TrainingUpdate::run_batch(GradientEngine& engine, const Batch& batch,
+                                       const GradientEngine::MicroBatch& how) {
+  const LossSum loss = engine.run(batch, how);
   // Both in one tensor: a device is waited for once.
   const at::Tensor both =
       at::stack({loss.sum.detach().to(at::kDouble), loss.count.to(loss.sum.device(), at::kDouble)}).cpu();
   return {both[0].item<double>(), static_cast<std::int64_t>(both[1].item<double>()), batch_size(batch),
-          model_->floating_point_ops(batch)};
+          context_.options.model->floating_point_ops(batch)};
 }
 
-UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
+UpdateTotals TrainingUpdate::reduce(PartOfUpdate own) {
   own.stop_signal = signal_ ? signal_->received() : 0;
   double loss_of_rank = own.totals.loss;
   for (const UpdateTotals& slice : own.slices) loss_of_rank += slice.loss;
@@ -114,7 +125,7 @@ UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
 
 // A weight that is NaN or infinite never recovers: to continue is useless, and each further checkpoint would replace a
 // good one.
-void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
+void TrainingUpdate::require_sound_weights(const UpdateTotals& totals) {
   if (!args_.stop_on_nan || (std::isfinite(totals.loss) && !parts_.updater.has_suspect_norm())) return;
   const std::string name = ModelWeights(context_).first_unsound();
   if (name.empty()) return;
@@ -126,8 +137,8 @@ void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
       "earlier steps are whole. --stop-on-nan false continues regardless");
 }
 
-void TrainingSession::note_loss(const UpdateTotals& totals) {
-  samples_of_session_ += totals.samples;
+void TrainingUpdate::note_loss(const UpdateTotals& totals) {
+  samples_ += totals.samples;
   if (totals.count == 0) return parts_.losses.note_nothing();
   const double mean = totals.loss / static_cast<double>(totals.count);
   if (args_.logging_nan_inf_filter && !std::isfinite(mean)) return;

@@ -232,9 +232,9 @@ std::string TrainingSession::passed_on(bool has_history) {
                parts_.losses.unlogged(),
                parts_.losses.all(),
                first_step_,
-               samples_of_session_,
+               update_.samples(),
                checkpoints_.saved_step(),
-               stop_signal_,
+               update_.stop_signal(),
                epoch_ended_,
                joiner_waits_,
                evaluated_,
@@ -267,9 +267,9 @@ void TrainingSession::take_over(const std::string& text) {
   parts_.losses.set_unlogged(all.unlogged);
   parts_.losses.set_all(all.losses);
   first_step_ = all.first_step;
-  samples_of_session_ = all.samples;
+  update_.set_samples(all.samples);
   checkpoints_.set_saved_step(all.saved_step);
-  stop_signal_ = all.stop_signal;
+  update_.set_stop_signal(all.stop_signal);
   epoch_ended_ = all.epoch_ended;
   joiner_waits_ = all.joiner_waits;
   evaluated_ = all.evaluated;
