@@ -39,6 +39,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, "", parts_.data.text()) : nullptr),
       rescue_(context.survival ? make_rescue() : nullptr),
       update_(context, parts_, checkpoints_),
+      state_(context, parts_, checkpoints_, update_),
       succession_(context) {
   reset_state();
 }
@@ -73,7 +74,7 @@ TrainOutput TrainingSession::run() {
   model_->set_training(true);
   if (!is_new_ && !has_place) {
     print_advice(fused ? *fused : make_engine(false));
-    first_step_ = context_.state.global_step;
+    state_.notes().first_step = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
     context_.starts_over = checkpoints_.taken_up().empty();
     const bool keeps_results = std::exchange(context_.keeps_results, false) || !context_.starts_over;
@@ -162,7 +163,7 @@ TrainOutput TrainingSession::end_at_once() {
 
 void TrainingSession::save() {
   TrainingCheckpoints::SaveOptions how;
-  how.epoch_ended = epoch_ended_;
+  how.epoch_ended = state_.notes().epoch_ended;
   how.wait = update_.stop_was_asked() || args_.survive_lost_ranks;
   checkpoints_.save(how);
 }
@@ -195,7 +196,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
       output.received_signal == 0 || output.received_signal == SIGINT ? output.received_signal : SIGTERM;
   // Only this session's steps and training time count, without evaluating and saving.
   const double training_s = std::max(runtime_s - context_.other_time_s, 1e-9);
-  const auto steps = static_cast<double>(output.global_step - first_step_);
+  const auto steps = static_cast<double>(output.global_step - state_.notes().first_step);
   output.metrics = {{"train_runtime", rounded(runtime_s, 4)},
                     {"train_samples_per_second", rounded(static_cast<double>(update_.samples()) / training_s, 3)},
                     {"train_steps_per_second", rounded(steps / training_s, 3)},
@@ -212,7 +213,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   context_.survival ? context_.survival->section(context_, compare_waits, [] {}) : compare_waits();
   if (!slow.empty()) context_.print(slow);
   const std::string flat =
-      first_step_ == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
+      state_.notes().first_step == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
   if (!flat.empty()) context_.print(flat);
   keep_shards();
   if (update_.stop_was_asked()) record_asked_stop();

@@ -14,8 +14,8 @@
 #include "lockstep/train/loop/training_parts.h"
 #include "lockstep/train/loop/training_update.h"
 #include "lockstep/train/slices/update_totals.h"
+#include "lockstep/train/survival/session_state.h"
 #include "lockstep/train/survival/training_memory.h"
-#include "lockstep/train/survival/training_stage.h"
 #include "lockstep/train/train_output.h"
 
 namespace lockstep {
@@ -43,22 +43,14 @@ class TrainingSession {
 
   // training_session_stages.cpp
   void run_stages();
-  void note_place();
   void begin_stage();
   void run_stage();
   void begin_epoch();
   void end_epoch();
-  StageView view() const;
-  const std::vector<at::Tensor>& buffers();
-  std::vector<at::Tensor> copies_of_buffers();
-  void restore_buffers();
   void log_training_loss();
   void load_best();
 
   // survival/training_session_survival.cpp
-  /// What the other ranks need to continue like this one, beside weights and optimizer, as text; and its use.
-  std::string passed_on(bool has_history = true);
-  void take_over(const std::string& text);
   void recover(const std::exception_ptr& failure);
   void regroup(const std::exception_ptr& failure);
   /// Gradients and, if it is possible, a fused update. @return  how it is fused; empty: it is not
@@ -87,7 +79,6 @@ class TrainingSession {
 
   // survival/training_session_memory.cpp
   std::string purpose() const;
-  std::vector<at::Tensor> untrained() const;
   bool keeps_places() const;
   void keep_place();
   void keep_outcome(const UpdateTotals& totals);
@@ -101,7 +92,6 @@ class TrainingSession {
   void save();
   TrainOutput finish(double runtime_s);
   void record_asked_stop() const;
-  bool stops() const { return context_.control.should_training_stop; }
 
   TrainerContext& context_;
   const TrainingArguments& args_;
@@ -115,28 +105,17 @@ class TrainingSession {
   std::string fuse_refusal_;                  // why the present ranks do not fuse; empty: they do, or need not
   std::shared_ptr<GradientEngine> engine_;
   TrainingUpdate update_;
+  SessionState state_;
 
   bool keeps_shards_ = false;  // the Trainer has the engine from now on
 
-  Stage stage_ = Stage::Begin;  // the one that comes next, or is under way
-  // As they were when the stage began.
-  std::int64_t epoch_before_ = 0;
-  std::int64_t micro_batch_before_ = 0;
-  std::optional<std::vector<at::Tensor>> buffers_;  // of the model, once somebody has asked
-  std::vector<at::Tensor> buffers_before_;
   std::optional<std::uint64_t> digest_of_untrained_;
-  TrainerControl control_before_;
-  bool evaluated_ = false;        // in this round of stages
   bool begun_as_first_ = false;   // callbacks have seen on_train_begin on the first rank
   FolderSuccession succession_;   // if this rank becomes the first one
   bool must_settle_ = false;      // the ranks have changed
   bool has_regrouped_ = false;    // in a step, which then failed
   bool is_new_ = false;           // this process takes a lost rank's place, and has no state yet
   bool others_are_done_ = false;  // with the present stage
-  bool joiner_waits_ = false;     // a process wants to join
-
-  std::int64_t first_step_ = 0;  // first step of this session
-  bool epoch_ended_ = false;     // on_epoch_end of this epoch was called
 };
 
 }  // namespace lockstep

@@ -1,9 +1,6 @@
 // The stages of a training.
-#include <torch/types.h>
-
 #include <utility>
 
-#include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/survival.h"
 
@@ -12,17 +9,17 @@ namespace lockstep {
 void TrainingSession::run_stages() {
   Survival* const survival = context_.survival.get();
   if (survival != nullptr && !is_new_) survival->announce();
-  while (stage_ != Stage::Done) {
+  while (state_.stage() != Stage::Done) {
     try {
       if (must_settle_) settle();
-      if (stage_ == Stage::Done) return;
+      if (state_.stage() == Stage::Done) return;
       if (survival != nullptr) begin_stage();
       run_stage();
       others_are_done_ = false;
-      stage_ = stage_after(stage_, view());
+      state_.end_stage();
       if (survival == nullptr) continue;
       survival->advance();
-      note_place();
+      state_.note_place();
     } catch (...) {
       if (survival == nullptr) throw;
       recover(std::current_exception());
@@ -30,24 +27,12 @@ void TrainingSession::run_stages() {
   }
 }
 
-StageView TrainingSession::view() const {
-  return {stops(), update_.stop_was_asked(), parts_.progress.is_epoch_done() || context_.control.should_epoch_stop,
-          epoch_ended_};
-}
-
-// What a stage changes before it is certain that it ends.
-void TrainingSession::note_place() {
-  control_before_ = context_.control;
-  epoch_before_ = parts_.progress.epoch();
-  micro_batch_before_ = parts_.progress.micro_batch();
-}
-
 void TrainingSession::begin_stage() {
   pursue_folder();
-  note_place();
-  if (stage_ != Stage::Update) return;
-  buffers_before_ = copies_of_buffers();
-  if (!std::exchange(joiner_waits_, false)) return keep_place();
+  state_.note_place();
+  if (state_.stage() != Stage::Update) return;
+  state_.note_buffers();
+  if (!std::exchange(state_.notes().joiner_waits, false)) return keep_place();
   engine_.reset();
   checkpoints_.forget_ranks();
   must_settle_ = true;
@@ -56,32 +41,14 @@ void TrainingSession::begin_stage() {
   keep_place();
 }
 
-// Modules keep the tensors that they have registered: they are looked up once, not in each update.
-const std::vector<at::Tensor>& TrainingSession::buffers() {
-  if (!buffers_) buffers_ = tensors_of(model_->tensors().buffers());
-  return *buffers_;
-}
-
-std::vector<at::Tensor> TrainingSession::copies_of_buffers() {
-  std::vector<at::Tensor> copies;
-  for (const at::Tensor& buffer : buffers()) copies.push_back(buffer.detach().clone());
-  return copies;
-}
-
-void TrainingSession::restore_buffers() {
-  if (stage_ != Stage::Update) return;
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers_before_.size(); ++i) buffers()[i].copy_(buffers_before_[i]);
-}
-
 void TrainingSession::run_stage() {
   TrainerControl& control = context_.control;
-  switch (stage_) {
+  switch (state_.stage()) {
     case Stage::Begin:
     case Stage::Finish:
-      if (stage_ == Stage::Finish) checkpoints_.wait();
+      if (state_.stage() == Stage::Finish) checkpoints_.wait();
       if (context_.survival && context_.group) context_.group->barrier();
-      if (stage_ == Stage::Begin) return;
+      if (state_.stage() == Stage::Begin) return;
       if (engine_) engine_->finish();
       if (context_.survival) context_.survival->end_training();
       return;
@@ -98,20 +65,20 @@ void TrainingSession::run_stage() {
     case Stage::EpochControl: {
       bool waits = context_.survival && context_.survival->someone_waits();
       context_.agree_on_control(&waits);
-      joiner_waits_ = joiner_waits_ || waits;
-      epoch_ended_ = stage_ == Stage::EpochControl;
+      state_.notes().joiner_waits = state_.notes().joiner_waits || waits;
+      state_.notes().epoch_ended = state_.stage() == Stage::EpochControl;
       return;
     }
     case Stage::Log:
       if (std::exchange(control.should_log, false)) log_training_loss();
       return;
     case Stage::Evaluate:
-      evaluated_ = std::exchange(control.should_evaluate, false) && context_.options.eval_dataset;
-      if (evaluated_) evaluate(Evaluate::ToCompare);
+      state_.notes().evaluated = std::exchange(control.should_evaluate, false) && context_.options.eval_dataset;
+      if (state_.notes().evaluated) evaluate(Evaluate::ToCompare);
       return;
     case Stage::EvaluateControl:
       // If one rank alone stopped early, the others would wait for it.
-      if (evaluated_) context_.agree_on_control();
+      if (state_.notes().evaluated) context_.agree_on_control();
       return;
     case Stage::Save:
       if (std::exchange(control.should_save, false)) save();
@@ -132,7 +99,7 @@ void TrainingSession::begin_epoch() {
 }
 
 void TrainingSession::end_epoch() {
-  epoch_ended_ = false;
+  state_.notes().epoch_ended = false;
   parts_.progress.end_epoch();
 }
 

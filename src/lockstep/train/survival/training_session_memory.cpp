@@ -60,14 +60,6 @@ std::string TrainingSession::purpose() const {
   return purpose_digest(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-std::vector<at::Tensor> TrainingSession::untrained() const {
-  std::vector<at::Tensor> weights;
-  for (const NamedTensor& each : model_->tensors().parameters) {
-    if (!each.tensor.requires_grad()) weights.push_back(each.tensor.detach());
-  }
-  return weights;
-}
-
 // Ranks of several hosts do not continue from their hosts' memories if all of them are lost: each host may have made
 // another number of updates.
 bool TrainingSession::keeps_places() const {
@@ -79,18 +71,18 @@ bool TrainingSession::keeps_places() const {
 void TrainingSession::keep_place() {
   if (!keeps_places()) return;
   TrainingMemory::Place place;
-  place.text = passed_on(/*has_history=*/false);
+  place.text = state_.passed_on(memory_->purpose(), /*has_history=*/false);
   place.position = context_.survival->position();
   place.options = parts_.updater.optimizer().group_options();
-  place.buffers = bytes_of(buffers_before_);
-  if (!digest_of_untrained_) digest_of_untrained_ = digest_of(untrained());
+  place.buffers = bytes_of(state_.buffers_before());
+  if (!digest_of_untrained_) digest_of_untrained_ = digest_of(state_.untrained());
   place.untrained = *digest_of_untrained_;
   memory_->keep(place, context_.state.log_history, context_.state.global_step);
 }
 
 void TrainingSession::keep_outcome(const UpdateTotals& totals) {
   if (!keeps_places()) return;
-  memory_->keep_outcome({totals, update_.stop_signal(), bytes_of(copies_of_buffers())});
+  memory_->keep_outcome({totals, update_.stop_signal(), bytes_of(state_.copies_of_buffers())});
 }
 
 bool TrainingSession::finds_place() {
@@ -106,7 +98,7 @@ bool TrainingSession::finds_place() {
   if (has_place) why_not = change;
   const int hosts = MemoryHosts::of(group, job_memory_.get()).count();
   const std::string refusal = rescue_->refusal(group, {}, parts_.plan.has_slices);
-  if (has_place && decides && memory_->place().untrained != digest_of(untrained())) {
+  if (has_place && decides && memory_->place().untrained != digest_of(state_.untrained())) {
     why_not =
         "it does not have the weights that are not trained, and this model has others, as if a checkpoint had "
         "brought them";
@@ -125,14 +117,14 @@ bool TrainingSession::finds_place() {
 
 void TrainingSession::continue_from_memory() {
   const TrainingMemory::Place place = memory_->place();
-  if (context_.group) broadcast_coalesced(*context_.group, untrained(), 0);
+  if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);
   parts_.updater.optimizer().load_group_options(place.options);
-  take_over(place.text);
+  memory_->set_purpose(state_.take_over(place.text));
+  load_callback_states();
   context_.state.log_history = place.history;
   context_.survival->set_position(place.position);
   copy_to_buffers(place.buffers, *model_);
-  if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
-  parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
+  state_.return_to_place();
   rescue_->adopt(true, /*may_be_unfinished=*/true);
   print_advice(make_engine(/*are_level=*/true));
   rescue_->adopt(true);
@@ -147,17 +139,17 @@ void TrainingSession::continue_from_memory() {
 // The ranks that are gone had decided the update. The weights have seen it; the rest of the training has not.
 void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
   const TrainingMemory::Outcome outcome = memory_->outcome(place);
-  note_place();
-  parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_ + 1);
+  state_.note_place();
+  state_.move_loaders(/*further=*/1);
   copy_to_buffers(outcome.buffers, *model_);
   context_.notify(&TrainerCallback::on_step_begin);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   if (!update_.stop_was_asked()) update_.set_stop_signal(outcome.stop_signal);
   parts_.updater.note_step(rescue_->state()->norm());
   update_.end(outcome.totals, true);
-  stage_ = stage_after(stage_, view());
+  state_.end_stage();
   context_.survival->advance();
-  note_place();
+  state_.note_place();
 }
 
 // A training that has failed by itself would fail there again. A process that has not got the training's state, as

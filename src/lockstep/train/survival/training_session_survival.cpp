@@ -14,8 +14,6 @@
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/training_session.h"
-#include "lockstep/train/survival/fields.h"
-#include "lockstep/train/survival/passed_on.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
@@ -25,7 +23,7 @@ void TrainingSession::recover(const std::exception_ptr& failure) {
   engine_.reset();  // both hold the group, whose end the others may have to notice
   checkpoints_.forget_ranks();
   must_settle_ = true;
-  context_.control = control_before_;
+  state_.restore_control();
   if (!std::exchange(has_regrouped_, false)) regroup(failure);
 }
 
@@ -86,9 +84,8 @@ void TrainingSession::settle() {
   if (!stays) rescue_->forget_memory();
   if (settle_late(standing)) return rescue_->take_whole();
   if (!standing.all_equal) receive_state(standing, ranks);
-  if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
-  parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
-  restore_buffers();
+  state_.return_to_place();
+  state_.restore_buffers();
   choice_ = choose_engine(args_, *model_, context_.group.get(), context_.is_rank);
   rescue_->adopt(stays, /*may_be_unfinished=*/false, ranks.hosts_with_state);
   make_engine(/*are_level=*/true);
@@ -104,10 +101,11 @@ void TrainingSession::settle() {
 
 std::string TrainingSession::use_of_folder() const {
   const TrainerControl& control = context_.control;
-  if (stage_ == Stage::Evaluate && control.should_evaluate && context_.options.eval_dataset) return "the evaluation";
-  if (stage_ == Stage::Save && control.should_save) return "the checkpoint";
-  if (stage_ == Stage::EpochEnd) return "the epoch's end";
-  return stage_ == Stage::Finish ? "the training's end" : "";
+  if (state_.stage() == Stage::Evaluate && control.should_evaluate && context_.options.eval_dataset)
+    return "the evaluation";
+  if (state_.stage() == Stage::Save && control.should_save) return "the checkpoint";
+  if (state_.stage() == Stage::EpochEnd) return "the epoch's end";
+  return state_.stage() == Stage::Finish ? "the training's end" : "";
 }
 
 // Between stages, on the rank that became the first one while the folder was still held.
@@ -168,12 +166,12 @@ bool TrainingSession::settle_late(const Standing& standing) {
   if (!standing.is_late) return false;
   Survival& survival = *context_.survival;
   must_settle_ = false;
-  if (stage_ == Stage::Finish) {
+  if (state_.stage() == Stage::Finish) {
     survival.end_training();
     survival.advance();
-    stage_ = stage_after(stage_, view());
+    state_.end_stage();
   }
-  if (stage_ != Stage::LoadBest) {
+  if (state_.stage() != Stage::LoadBest) {
     throw Error("another rank has ended the training, and this one has not", context_.where(),
                 "this is a fault of the library; resume from the last checkpoint");
   }
@@ -188,21 +186,21 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
     const std::string data = broadcast_text(group, parts_.data.text(), standing.source);
     if (is_new_) parts_.data.require_as_ranks(data);
   }
-  const std::string text =
-      broadcast_text(group, context_.rank() == standing.source ? passed_on() : "", standing.source);
+  const std::string text = broadcast_text(
+      group, context_.rank() == standing.source ? state_.passed_on(memory_->purpose()) : "", standing.source);
   // Half of a state is of no use, if the source is lost now. But weights and state that stay in memory are whole, and
   // only updates, which all ranks finish or none, change buffers. The rest is taken over at once, after the last
   // message.
-  const bool stays_whole = ranks.stays_in_memory() && stage_ != Stage::Update;
+  const bool stays_whole = ranks.stays_in_memory() && state_.stage() != Stage::Update;
   if (is_behind && !stays_whole) context_.survival->set_position(-1);
-  restore_buffers();
+  state_.restore_buffers();
   std::vector<at::Tensor> tensors;
   if (!ranks.stays_in_memory()) {
     tensors = tensors_of(model_->tensors().parameters);
   } else if (ranks.has_new) {
-    tensors = untrained();
+    tensors = state_.untrained();
   }
-  for (const at::Tensor& buffer : buffers()) tensors.push_back(buffer);
+  for (const at::Tensor& buffer : state_.buffers()) tensors.push_back(buffer);
   {
     const at::NoGradGuard no_grad;
     broadcast_coalesced(group, tensors, standing.source);
@@ -213,68 +211,10 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
     broadcast_optimizer(group, parts_.updater.optimizer(), standing.source);
   }
   if (!is_behind) return;
-  take_over(text);
-  buffers_before_ = copies_of_buffers();
-  context_.survival->set_position(standing.newest);
-}
-
-// @param has_history  of the log
-std::string TrainingSession::passed_on(bool has_history) {
-  const TrainerControl& control = context_.control;
-  context_.keep_states_of_callbacks();
-  PassedOn all{stage_,
-               epoch_before_,
-               micro_batch_before_,
-               parts_.plan.max_steps,
-               {},
-               control,
-               parts_.updater.passed_on(),
-               parts_.losses.unlogged(),
-               parts_.losses.all(),
-               first_step_,
-               update_.samples(),
-               checkpoints_.saved_step(),
-               update_.stop_signal(),
-               epoch_ended_,
-               joiner_waits_,
-               evaluated_,
-               memory_->purpose()};
-  // Written in place, because a copy would take longer.
-  std::vector<LogEntry> history;
-  if (!has_history) std::swap(history, context_.state.log_history);
-  std::swap(all.state, context_.state);
-  FieldWriter fields;
-  fields(all);
-  std::swap(all.state, context_.state);
-  if (!has_history) std::swap(history, context_.state.log_history);
-  return fields.bytes();
-}
-
-void TrainingSession::take_over(const std::string& text) {
-  PassedOn all;
-  FieldReader fields(text, "the state of another rank");
-  fields(all);
-  fields.end();
-  stage_ = all.stage;
-  epoch_before_ = all.epoch;
-  micro_batch_before_ = all.micro_batch;
-  set_max_steps(args_, all.max_steps, parts_.plan);
-  all.state.is_world_process_zero = context_.state.is_world_process_zero;
-  all.state.is_local_process_zero = context_.state.is_local_process_zero;
-  context_.state = std::move(all.state);
-  context_.control = all.control;
-  parts_.updater.take_over(all.updater, parts_.plan);
-  parts_.losses.set_unlogged(all.unlogged);
-  parts_.losses.set_all(all.losses);
-  first_step_ = all.first_step;
-  update_.set_samples(all.samples);
-  checkpoints_.set_saved_step(all.saved_step);
-  update_.set_stop_signal(all.stop_signal);
-  epoch_ended_ = all.epoch_ended;
-  joiner_waits_ = all.joiner_waits;
-  evaluated_ = all.evaluated;
-  memory_->set_purpose(all.purpose);
+  memory_->set_purpose(state_.take_over(text));
   load_callback_states();
+  state_.note_buffers();
+  context_.survival->set_position(standing.newest);
 }
 
 }  // namespace lockstep

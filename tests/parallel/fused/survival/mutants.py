@@ -105,7 +105,7 @@ OF_TRAININGS = [
     ("weights that are not trained may be others", SESSION, "if (has_place && decides && memory_->place().untrained",
      "if (false && memory_->place().untrained"),
     ("ranks keep their own weights that are not trained", SESSION,
-     "  if (context_.group) broadcast_coalesced(*context_.group, untrained(), 0);\n", ""),
+     "  if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);\n", ""),
     ("a finished update is not the training's", SESSION,
      "if (memory_->updates() != place.updates) finish_kept_update(place);", ""),
     ("the log's history is lost", SESSION, "  context_.state.log_history = place.history;\n", ""),
