@@ -90,6 +90,13 @@ void TrainerContext::keep_states_of_callbacks() {
   }
 }
 
+void TrainerContext::load_callback_states() const {
+  for (const auto& callback : options.callbacks) {
+    const auto kept = state.stateful_callbacks.find(callback->name());
+    if (kept != state.stateful_callbacks.end()) callback->load_state(kept->second);
+  }
+}
+
 void TrainerContext::log(Logs logs) {
   logs.emplace_back("epoch", state.epoch);
   LogEntry entry;

@@ -49,6 +49,8 @@ struct TrainerContext {
   /// Stores the callbacks' states, and `seen`, in the trainer's state, as Hugging Face's "stateful_callbacks".
   void keep_callback_states(const TrainerControl& seen);
   void keep_states_of_callbacks();
+  /// Gives callbacks the states that the trainer's state has of them.
+  void load_callback_states() const;
   /// Adds "epoch" and the step, appends it to the history, and notifies callbacks.
   void log(Logs logs);
   /// Prints a line on rank 0.

@@ -40,7 +40,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       rescue_(context.survival ? make_rescue() : nullptr),
       update_(context, parts_, checkpoints_),
       state_(context, parts_, checkpoints_, update_),
-      succession_(context) {
+      first_(context) {
   reset_state();
 }
 
@@ -75,10 +75,10 @@ TrainOutput TrainingSession::run() {
   if (!is_new_ && !has_place) {
     print_advice(fused ? *fused : make_engine(false));
     state_.notes().first_step = context_.state.global_step;
-    begun_as_first_ = context_.rank() == 0;
+    first_.begin();
     context_.starts_over = checkpoints_.taken_up().empty();
     const bool keeps_results = std::exchange(context_.keeps_results, false) || !context_.starts_over;
-    if (begun_as_first_ && !keeps_results) remove_combined_results(args_.output_dir);
+    if (first_.has_begun() && !keeps_results) remove_combined_results(args_.output_dir);
     context_.notify_begin();
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
@@ -178,10 +178,7 @@ void TrainingSession::evaluate(Evaluate purpose) {
 }
 
 TrainOutput TrainingSession::finish(double runtime_s) {
-  if (context_.survival && context_.rank() == 0 && !begun_as_first_) {  // since the last stage
-    succession_.take_at_the_end();
-    begin_as_first();
-  }
+  if (context_.survival) first_.take_folder_at_the_end();
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
   if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !update_.stop_was_asked()) {

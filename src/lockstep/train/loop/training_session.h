@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/train/folder/folder_succession.h"
+#include "lockstep/train/folder/first_rank.h"
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
@@ -59,10 +59,6 @@ class TrainingSession {
   void tell_refused_fuse(const std::string& refusal);
   std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
-  /// What needs the output folder in the present stage; empty: nothing that could not be kept for later.
-  std::string use_of_folder() const;
-  void pursue_folder();
-  void begin_as_first();
   /// Equal on all ranks after they have changed.
   struct Regrouped {
     /// In whose memory weights and the optimizer's state stay, as MemoryHosts counts hosts: those with a rank that
@@ -73,8 +69,6 @@ class TrainingSession {
   };
   Regrouped look_at_ranks() const;
   bool settle_late(const Standing& standing);
-  void begin_as_after_checkpoint();
-  void load_callback_states();
   void receive_state(const Standing& standing, const Regrouped& ranks);
 
   // survival/training_session_memory.cpp
@@ -106,12 +100,11 @@ class TrainingSession {
   std::shared_ptr<GradientEngine> engine_;
   TrainingUpdate update_;
   SessionState state_;
+  FirstRank first_;
 
   bool keeps_shards_ = false;  // the Trainer has the engine from now on
 
   std::optional<std::uint64_t> digest_of_untrained_;
-  bool begun_as_first_ = false;   // callbacks have seen on_train_begin on the first rank
-  FolderSuccession succession_;   // if this rank becomes the first one
   bool must_settle_ = false;      // the ranks have changed
   bool has_regrouped_ = false;    // in a step, which then failed
   bool is_new_ = false;           // this process takes a lost rank's place, and has no state yet

@@ -28,7 +28,7 @@ void TrainingSession::run_stages() {
 }
 
 void TrainingSession::begin_stage() {
-  pursue_folder();
+  first_.pursue_folder(state_.use_of_folder());
   state_.note_place();
   if (state_.stage() != Stage::Update) return;
   state_.note_buffers();
@@ -111,7 +111,7 @@ void TrainingSession::log_training_loss() {
   Logs logs{{"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}};
   if (mean) logs.insert(logs.begin(), {"loss", *mean});
   context_.log(logs);
-  succession_.keep_log(logs);
+  first_.keep_log(logs);
 }
 
 void TrainingSession::load_best() {

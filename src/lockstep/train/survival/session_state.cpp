@@ -15,6 +15,14 @@ StageView SessionState::view() const {
           parts_.progress.is_epoch_done() || context_.control.should_epoch_stop, notes_.epoch_ended};
 }
 
+std::string SessionState::use_of_folder() const {
+  const TrainerControl& control = context_.control;
+  if (stage_ == Stage::Evaluate && control.should_evaluate && context_.options.eval_dataset) return "the evaluation";
+  if (stage_ == Stage::Save && control.should_save) return "the checkpoint";
+  if (stage_ == Stage::EpochEnd) return "the epoch's end";
+  return stage_ == Stage::Finish ? "the training's end" : "";
+}
+
 void SessionState::note_place() {
   control_before_ = context_.control;
   epoch_before_ = parts_.progress.epoch();
@@ -110,6 +118,7 @@ std::string SessionState::take_over(const std::string& text) {
   notes_.epoch_ended = all.epoch_ended;
   notes_.joiner_waits = all.joiner_waits;
   notes_.evaluated = all.evaluated;
+  context_.load_callback_states();
   return all.purpose;
 }
 

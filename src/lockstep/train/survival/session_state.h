@@ -26,6 +26,8 @@ class SessionState {
   Stage stage() const { return stage_; }
   /// The stage has been done.
   void end_stage() { stage_ = stage_after(stage_, view()); }
+  /// What needs the output folder in this stage; empty: nothing that could not be kept for later.
+  std::string use_of_folder() const;
 
   /// What stages tell those that follow.
   struct Notes {

@@ -120,7 +120,6 @@ void TrainingSession::continue_from_memory() {
   if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);
   parts_.updater.optimizer().load_group_options(place.options);
   memory_->set_purpose(state_.take_over(place.text));
-  load_callback_states();
   context_.state.log_history = place.history;
   context_.survival->set_position(place.position);
   copy_to_buffers(place.buffers, *model_);
@@ -128,7 +127,7 @@ void TrainingSession::continue_from_memory() {
   rescue_->adopt(true, /*may_be_unfinished=*/true);
   print_advice(make_engine(/*are_level=*/true));
   rescue_->adopt(true);
-  begin_as_after_checkpoint();
+  first_.begin_as_after_checkpoint();
   if (memory_->updates() != place.updates) finish_kept_update(place);
   if (context_.rank() != 0) return;
   log_warning("all ranks had ended; the training continues from the launcher's memory, after update {}{}",

@@ -30,7 +30,7 @@ void TrainingSession::recover(const std::exception_ptr& failure) {
 // Callbacks see themselves on the first rank once the output folder is its own.
 void TrainingSession::regroup(const std::exception_ptr& failure) {
   context_.survival->recover(context_, failure);
-  context_.state.is_world_process_zero = begun_as_first_;
+  context_.state.is_world_process_zero = first_.has_begun();
 }
 
 std::unique_ptr<UpdateRescue> TrainingSession::make_rescue() {
@@ -91,38 +91,10 @@ void TrainingSession::settle() {
   make_engine(/*are_level=*/true);
   must_settle_ = false;
   context_.survival->settled(context_);
-  const bool becomes_first = context_.rank() == 0 && !begun_as_first_;
-  if (becomes_first) succession_.begin();
+  first_.note_ranks();
   const bool is_new = std::exchange(is_new_, false);
   if (is_new) context_.survival->announce();  // the others have let it in, and it continues what they do
-  if (becomes_first && !succession_.is_awaited()) return begin_as_first();
-  if (is_new) begin_as_after_checkpoint();
-}
-
-std::string TrainingSession::use_of_folder() const {
-  const TrainerControl& control = context_.control;
-  if (state_.stage() == Stage::Evaluate && control.should_evaluate && context_.options.eval_dataset)
-    return "the evaluation";
-  if (state_.stage() == Stage::Save && control.should_save) return "the checkpoint";
-  if (state_.stage() == Stage::EpochEnd) return "the epoch's end";
-  return state_.stage() == Stage::Finish ? "the training's end" : "";
-}
-
-// Between stages, on the rank that became the first one while the folder was still held.
-void TrainingSession::pursue_folder() {
-  if (!succession_.is_awaited()) return;
-  const std::string use = use_of_folder();
-  use.empty() ? succession_.try_again() : succession_.wait(use);
-  if (!succession_.is_awaited()) begin_as_first();
-}
-
-// What callbacks ask for on this rank alone cannot be done: the others may be in another stage by now.
-void TrainingSession::begin_as_first() {
-  const TrainerControl control = context_.control;
-  succession_.find_lost_logs();
-  begin_as_after_checkpoint();
-  succession_.hand_out_logs();
-  context_.control = control;
+  first_.begin_callbacks(is_new);
 }
 
 // Collective.
@@ -144,21 +116,6 @@ TrainingSession::Regrouped TrainingSession::look_at_ranks() const {
   for (int host = 0; host < hosts.count(); ++host) known.push_back(values[2 + host] > 0);
   if (values[0] > 0 || std::find(known.begin(), known.end(), true) == known.end()) known.clear();
   return result;
-}
-
-// Callbacks of the first rank write files.
-void TrainingSession::begin_as_after_checkpoint() {
-  begun_as_first_ = context_.state.is_world_process_zero;
-  context_.keep_callback_states(context_.control);
-  context_.notify_begin();
-  load_callback_states();
-}
-
-void TrainingSession::load_callback_states() {
-  for (const auto& callback : context_.options.callbacks) {
-    const auto kept = context_.state.stateful_callbacks.find(callback->name());
-    if (kept != context_.state.stateful_callbacks.end()) callback->load_state(kept->second);
-  }
 }
 
 // True if a rank has left the training: then all have its whole result, and no state is needed.
@@ -212,7 +169,6 @@ void TrainingSession::receive_state(const Standing& standing, const Regrouped& r
   }
   if (!is_behind) return;
   memory_->set_purpose(state_.take_over(text));
-  load_callback_states();
   state_.note_buffers();
   context_.survival->set_position(standing.newest);
 }
