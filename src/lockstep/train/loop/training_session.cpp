@@ -36,11 +36,11 @@ TrainingSession::TrainingSession(TrainerContext& context)
       parts_(context, choice_.replicas),
       checkpoints_(context, parts_, choice_.replicas),
       job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
-      memory_(context.survival ? std::make_unique<TrainingMemory>(job_memory_, "", parts_.data.text()) : nullptr),
       rescue_(context.survival ? make_rescue() : nullptr),
       update_(context, parts_, checkpoints_),
       state_(context, parts_, checkpoints_, update_),
       first_(context) {
+  if (rescue_) memory_ = std::make_unique<SessionMemory>(context_, parts_, update_, state_, *rescue_, job_memory_);
   reset_state();
 }
 
@@ -64,7 +64,7 @@ TrainOutput TrainingSession::run() {
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
   if (!is_new_) parts_.data.require_on_all(context_.group);
-  const bool has_place = !is_new_ && memory_ && finds_place();
+  const bool has_place = !is_new_ && memory_ && memory_->finds_place();
   // Whoever looks there later must not find an older training than the one that begins now.
   if (!is_new_ && !has_place && rescue_) rescue_->forget_memory();
   std::optional<std::string> fused = has_place ? std::nullopt : share_before_resuming();
@@ -83,10 +83,10 @@ TrainOutput TrainingSession::run() {
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
   try {
-    if (has_place) continue_from_memory();
+    if (has_place) memory_->continue_training(first_, [this] { print_advice(make_engine(/*are_level=*/true)); });
     run_stages();
   } catch (...) {
-    note_failure(std::current_exception());
+    if (memory_) memory_->note_failure(std::current_exception());
     throw;
   }
   return finish(seconds_since(start));

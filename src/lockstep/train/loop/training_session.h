@@ -14,8 +14,8 @@
 #include "lockstep/train/loop/training_parts.h"
 #include "lockstep/train/loop/training_update.h"
 #include "lockstep/train/slices/update_totals.h"
+#include "lockstep/train/survival/session_memory.h"
 #include "lockstep/train/survival/session_state.h"
-#include "lockstep/train/survival/training_memory.h"
 #include "lockstep/train/train_output.h"
 
 namespace lockstep {
@@ -71,17 +71,6 @@ class TrainingSession {
   bool settle_late(const Standing& standing);
   void receive_state(const Standing& standing, const Regrouped& ranks);
 
-  // survival/training_session_memory.cpp
-  std::string purpose() const;
-  bool keeps_places() const;
-  void keep_place();
-  void keep_outcome(const UpdateTotals& totals);
-  /// Whether all ranks have ended before, and left this training in the job's memory. Collective.
-  bool finds_place();
-  void continue_from_memory();
-  void finish_kept_update(const TrainingMemory::Place& place);
-  void note_failure(const std::exception_ptr& failure);
-
   void evaluate(Evaluate purpose);
   void save();
   TrainOutput finish(double runtime_s);
@@ -94,17 +83,16 @@ class TrainingSession {
   TrainingParts parts_;
   TrainingCheckpoints checkpoints_;
   std::shared_ptr<JobMemoryMap> job_memory_;  // null unless lost ranks are survived
-  std::unique_ptr<TrainingMemory> memory_;    // null unless lost ranks are survived
   std::unique_ptr<UpdateRescue> rescue_;      // null unless lost ranks are survived
   std::string fuse_refusal_;                  // why the present ranks do not fuse; empty: they do, or need not
   std::shared_ptr<GradientEngine> engine_;
   TrainingUpdate update_;
   SessionState state_;
   FirstRank first_;
+  std::unique_ptr<SessionMemory> memory_;  // null unless lost ranks are survived
 
   bool keeps_shards_ = false;  // the Trainer has the engine from now on
 
-  std::optional<std::uint64_t> digest_of_untrained_;
   bool must_settle_ = false;      // the ranks have changed
   bool has_regrouped_ = false;    // in a step, which then failed
   bool is_new_ = false;           // this process takes a lost rank's place, and has no state yet

@@ -32,13 +32,13 @@ void TrainingSession::begin_stage() {
   state_.note_place();
   if (state_.stage() != Stage::Update) return;
   state_.note_buffers();
-  if (!std::exchange(state_.notes().joiner_waits, false)) return keep_place();
+  if (!std::exchange(state_.notes().joiner_waits, false)) return memory_->keep_place();
   engine_.reset();
   checkpoints_.forget_ranks();
   must_settle_ = true;
   context_.survival->admit(context_);
   settle();
-  keep_place();
+  memory_->keep_place();
 }
 
 void TrainingSession::run_stage() {
@@ -56,7 +56,7 @@ void TrainingSession::run_stage() {
       return begin_epoch();
     case Stage::Update:
       return update_.run(*engine_, [this](const UpdateTotals& totals) {
-        if (memory_) keep_outcome(totals);
+        if (memory_) memory_->keep_outcome(totals);
       });
     case Stage::EpochEnd:
       context_.notify(&TrainerCallback::on_epoch_end);

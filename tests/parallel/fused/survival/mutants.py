@@ -23,7 +23,7 @@ JOURNAL, UPDATE, MEMORY, MAP, MEETING = (RECOVERY + name for name in (
     "update_journal.cpp", "recoverable_update.cpp", "lasting_memory.cpp", "job_memory_map.cpp", "update_meeting.cpp"))
 FUSED = RECOVERY + "recoverable_pass.cpp"
 TRAINING = "src/lockstep/train/survival/training_memory.cpp"
-SESSION = "src/lockstep/train/survival/training_session_memory.cpp"
+SESSION = "src/lockstep/train/survival/session_memory.cpp"
 
 # (what is wrong then, file, what stands there, what stands there instead)
 OF_LANES = [
@@ -79,7 +79,7 @@ OF_UPDATES = [
 ]
 OF_TRAININGS = [
     ("the place of another training counts", TRAINING, "if (purpose == purpose_)", "if (!purpose.empty())"),
-    ("a training that failed by itself is continued", SESSION, "    memory_->withdraw();\n", ""),
+    ("a training that failed by itself is continued", SESSION, "    memory_.withdraw();\n", ""),
     ("an older place counts if the newest one is too large", TRAINING, "  withdraw();\n  log_warning", "  log_warning"),
     ("a place without weights counts", TRAINING, " && header.is_whole.load() != 0", ""),
     ("the log's history is not kept", TRAINING, "for (; written_entries_ < history.size()", "for (; false"),
@@ -100,24 +100,24 @@ OF_TRAININGS = [
     ("what the program says of its data is no part of the training", SESSION,
      '{"data", context_.options.data_arguments},', ""),
     ("other buffers are the same training", SESSION,
-     "  for (const NamedTensor& each : model_->tensors().buffers()) add(each);\n", ""),
-    ("another class of the same weights is the same training", SESSION, '{"model", type_of(*model_)},', ""),
-    ("weights that are not trained may be others", SESSION, "if (has_place && decides && memory_->place().untrained",
-     "if (false && memory_->place().untrained"),
+     "  for (const NamedTensor& each : model_.tensors().buffers()) add(each);\n", ""),
+    ("another class of the same weights is the same training", SESSION, '{"model", type_of(model_)},', ""),
+    ("weights that are not trained may be others", SESSION, "if (has_place && decides && memory_.place().untrained",
+     "if (false && memory_.place().untrained"),
     ("ranks keep their own weights that are not trained", SESSION,
      "  if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);\n", ""),
     ("a finished update is not the training's", SESSION,
-     "if (memory_->updates() != place.updates) finish_kept_update(place);", ""),
+     "if (memory_.updates() != place.updates) finish_update(place);", ""),
     ("the log's history is lost", SESSION, "  context_.state.log_history = place.history;\n", ""),
-    ("the norm of a finished update is lost", SESSION, "  parts_.updater.note_step(rescue_->state()->norm());\n", ""),
+    ("the norm of a finished update is lost", SESSION, "  parts_.updater.note_step(rescue_.state()->norm());\n", ""),
     ("the loss of a finished update is lost", SESSION, "update_.end(outcome.totals, true);",
      "update_.end(UpdateTotals(), true);"),
     ("a stop that was asked for is forgotten", SESSION,
      "  if (!update_.stop_was_asked()) update_.set_stop_signal(outcome.stop_signal);\n", ""),
     ("the optimizer's options are lost", SESSION, "  parts_.updater.optimizer().load_group_options(place.options);\n",
      ""),
-    ("the buffers before the update are lost", SESSION, "  copy_to_buffers(place.buffers, *model_);\n", ""),
-    ("the buffers after a finished update are lost", SESSION, "  copy_to_buffers(outcome.buffers, *model_);\n",
+    ("the buffers before the update are lost", SESSION, "  copy_to_buffers(place.buffers, model_);\n", ""),
+    ("the buffers after a finished update are lost", SESSION, "  copy_to_buffers(outcome.buffers, model_);\n",
      ""),
 ]
 

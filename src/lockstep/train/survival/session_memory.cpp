@@ -1,4 +1,5 @@
-// How a training continues when all ranks have ended, and the launcher has started them again.
+#include "lockstep/train/survival/session_memory.h"
+
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -14,7 +15,6 @@
 #include "lockstep/parallel/agreement/tensor_digest.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/tensor/tensors_of.h"
-#include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
@@ -42,123 +42,132 @@ void copy_to_buffers(const std::vector<std::byte>& bytes, TrainableModel& model)
 
 }  // namespace
 
+SessionMemory::SessionMemory(TrainerContext& context, TrainingParts& parts, TrainingUpdate& update, SessionState& state,
+                             UpdateRescue& rescue, std::shared_ptr<JobMemoryMap> job)
+    : context_(context),
+      model_(*context.options.model),
+      parts_(parts),
+      update_(update),
+      state_(state),
+      rescue_(rescue),
+      job_memory_(std::move(job)),
+      memory_(job_memory_, "", parts.data.text()) {}
+
 // Two trainings of one purpose do the same updates. Before weights are loaded from a checkpoint.
-std::string TrainingSession::purpose() const {
-  nlohmann::json arguments = to_json(args_);
+std::string SessionMemory::digest_of_training() const {
+  nlohmann::json arguments = to_json(context_.args());
   for (const char* other : {"resume_from_checkpoint", "output_dir"}) arguments.erase(other);
   nlohmann::json tensors = nlohmann::json::array();
   const auto add = [&](const NamedTensor& each) {
     tensors.push_back({each.name, each.tensor.sizes().vec(), tensor_digest(each.tensor)});
   };
-  for (const NamedTensor& each : model_->tensors().parameters) add(each);
-  for (const NamedTensor& each : model_->tensors().buffers()) add(each);
+  for (const NamedTensor& each : model_.tensors().parameters) add(each);
+  for (const NamedTensor& each : model_.tensors().buffers()) add(each);
   const nlohmann::json all{{"arguments", arguments},
                            {"data", context_.options.data_arguments},
                            {"count", parts_.plan.samples},
-                           {"model", type_of(*model_)},
+                           {"model", type_of(model_)},
                            {"tensors", tensors}};
   return purpose_digest(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 // Ranks of several hosts do not continue from their hosts' memories if all of them are lost: each host may have made
 // another number of updates.
-bool TrainingSession::keeps_places() const {
-  if (context_.rank() != 0 || rescue_->state() == nullptr) return false;
-  return rescue_->state()->hosts() == 1;
+bool SessionMemory::keeps_places() const {
+  if (context_.rank() != 0 || rescue_.state() == nullptr) return false;
+  return rescue_.state()->hosts() == 1;
 }
 
-// By the first rank, before an update.
-void TrainingSession::keep_place() {
+void SessionMemory::keep_place() {
   if (!keeps_places()) return;
   TrainingMemory::Place place;
-  place.text = state_.passed_on(memory_->purpose(), /*has_history=*/false);
+  place.text = state_.passed_on(memory_.purpose(), /*has_history=*/false);
   place.position = context_.survival->position();
   place.options = parts_.updater.optimizer().group_options();
   place.buffers = bytes_of(state_.buffers_before());
   if (!digest_of_untrained_) digest_of_untrained_ = digest_of(state_.untrained());
   place.untrained = *digest_of_untrained_;
-  memory_->keep(place, context_.state.log_history, context_.state.global_step);
+  memory_.keep(place, context_.state.log_history, context_.state.global_step);
 }
 
-void TrainingSession::keep_outcome(const UpdateTotals& totals) {
+void SessionMemory::keep_outcome(const UpdateTotals& totals) {
   if (!keeps_places()) return;
-  memory_->keep_outcome({totals, update_.stop_signal(), bytes_of(state_.copies_of_buffers())});
+  memory_.keep_outcome({totals, update_.stop_signal(), bytes_of(state_.copies_of_buffers())});
 }
 
-bool TrainingSession::finds_place() {
+bool SessionMemory::finds_place() {
   Communicator& group = *context_.survival->group();
   // The ranks' weights may differ so far: then they get those of the first one.
   const bool decides = context_.rank() == 0 && job_memory_;
-  memory_->set_purpose(broadcast_text(group, decides ? purpose() : ""));
+  memory_.set_purpose(broadcast_text(group, decides ? digest_of_training() : ""));
   // Before the purpose, which a file that has changed may change, too.
-  const std::optional<std::string> data = memory_->kept_data();
+  const std::optional<std::string> data = memory_.kept_data();
   const std::string change = data ? parts_.data.change_since(*data) : "";
   std::string why_not;
-  const bool has_place = memory_->has_place(why_not);
+  const bool has_place = memory_.has_place(why_not);
   if (has_place) why_not = change;
   const int hosts = MemoryHosts::of(group, job_memory_.get()).count();
-  const std::string refusal = rescue_->refusal(group, {}, parts_.plan.has_slices);
-  if (has_place && decides && memory_->place().untrained != digest_of(state_.untrained())) {
+  const std::string refusal = rescue_.refusal(group, {}, parts_.plan.has_slices);
+  if (has_place && decides && memory_.place().untrained != digest_of(state_.untrained())) {
     why_not =
         "it does not have the weights that are not trained, and this model has others, as if a checkpoint had "
         "brought them";
   }
-  const bool has_any = has_place || rescue_->has_memory();
+  const bool has_any = has_place || rescue_.has_memory();
   if (has_any && why_not.empty() && hosts > 1) why_not = "the ranks are on several hosts";
   if (has_place && !refusal.empty()) why_not = refusal;
   if (!why_not.empty() && context_.rank() == 0) {
     log_warning("the job's memory cannot be used: {}. The training begins at its checkpoint, or at step 0", why_not);
   }
-  const bool can = has_place && why_not.empty() && args_.fuse;
+  const bool can = has_place && why_not.empty() && context_.args().fuse;
   const at::Tensor all = at::full({1}, can ? 1 : 0, at::TensorOptions().dtype(at::kInt));
   if (group.world_size() > 1) group.all_reduce(all, ReduceOp::Min);
   return *all.data_ptr<int>() != 0;
 }
 
-void TrainingSession::continue_from_memory() {
-  const TrainingMemory::Place place = memory_->place();
+void SessionMemory::continue_training(FirstRank& first, const std::function<void()>& make_engine) {
+  const TrainingMemory::Place place = memory_.place();
   if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);
   parts_.updater.optimizer().load_group_options(place.options);
-  memory_->set_purpose(state_.take_over(place.text));
+  memory_.set_purpose(state_.take_over(place.text));
   context_.state.log_history = place.history;
   context_.survival->set_position(place.position);
-  copy_to_buffers(place.buffers, *model_);
+  copy_to_buffers(place.buffers, model_);
   state_.return_to_place();
-  rescue_->adopt(true, /*may_be_unfinished=*/true);
-  print_advice(make_engine(/*are_level=*/true));
-  rescue_->adopt(true);
-  first_.begin_as_after_checkpoint();
-  if (memory_->updates() != place.updates) finish_kept_update(place);
+  rescue_.adopt(true, /*may_be_unfinished=*/true);
+  make_engine();
+  rescue_.adopt(true);
+  first.begin_as_after_checkpoint();
+  if (memory_.updates() != place.updates) finish_update(place);
   if (context_.rank() != 0) return;
   log_warning("all ranks had ended; the training continues from the launcher's memory, after update {}{}",
               context_.state.global_step,
-              TrainingCheckpoints::are_asked_for(args_) ? ". Checkpoints are older, and not looked at" : "");
+              TrainingCheckpoints::are_asked_for(context_.args()) ? ". Checkpoints are older, and not looked at" : "");
 }
 
 // The ranks that are gone had decided the update. The weights have seen it; the rest of the training has not.
-void TrainingSession::finish_kept_update(const TrainingMemory::Place& place) {
-  const TrainingMemory::Outcome outcome = memory_->outcome(place);
+void SessionMemory::finish_update(const TrainingMemory::Place& place) {
+  const TrainingMemory::Outcome outcome = memory_.outcome(place);
   state_.note_place();
   state_.move_loaders(/*further=*/1);
-  copy_to_buffers(outcome.buffers, *model_);
+  copy_to_buffers(outcome.buffers, model_);
   context_.notify(&TrainerCallback::on_step_begin);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   if (!update_.stop_was_asked()) update_.set_stop_signal(outcome.stop_signal);
-  parts_.updater.note_step(rescue_->state()->norm());
+  parts_.updater.note_step(rescue_.state()->norm());
   update_.end(outcome.totals, true);
   state_.end_stage();
   context_.survival->advance();
   state_.note_place();
 }
 
-// A training that has failed by itself would fail there again. A process that has not got the training's state, as
-// those that had it are lost, says nothing of the training.
-void TrainingSession::note_failure(const std::exception_ptr& failure) {
-  if (!memory_ || context_.survival->position() < 0) return;
+// A process that has not got the training's state, as those that had it are lost, says nothing of the training.
+void SessionMemory::note_failure(const std::exception_ptr& failure) {
+  if (context_.survival->position() < 0) return;
   try {
     require_lost_rank(failure);
   } catch (...) {
-    memory_->withdraw();
+    memory_.withdraw();
   }
 }
 

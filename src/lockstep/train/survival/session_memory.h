@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
+#include "lockstep/train/folder/first_rank.h"
+#include "lockstep/train/survival/session_state.h"
+#include "lockstep/train/survival/training_memory.h"
+
+namespace lockstep {
+
+/// What a training that survives lost ranks keeps in the memory of its job, and how it continues from there when all
+/// ranks have ended and the launcher has started them again.
+class SessionMemory {
+ public:
+  /// @param job  null: the launcher keeps none. All others outlive this object.
+  SessionMemory(TrainerContext& context, TrainingParts& parts, TrainingUpdate& update, SessionState& state,
+                UpdateRescue& rescue, std::shared_ptr<JobMemoryMap> job);
+
+  /// As TrainingMemory's.
+  const std::string& purpose() const { return memory_.purpose(); }
+  void set_purpose(std::string purpose) { memory_.set_purpose(std::move(purpose)); }
+
+  /// Whether all ranks have ended before, and left this training in the job's memory. Collective.
+  bool finds_place();
+  /// Continues there. Collective. @param make_engine  shares the optimizer's work out again
+  void continue_training(FirstRank& first, const std::function<void()>& make_engine);
+
+  /// By the first rank, before an update.
+  void keep_place();
+  /// By the first rank, before the optimizer's step.
+  void keep_outcome(const UpdateTotals& totals);
+  /// A training that has failed by itself would fail there again.
+  void note_failure(const std::exception_ptr& failure);
+
+ private:
+  std::string digest_of_training() const;
+  bool keeps_places() const;
+  void finish_update(const TrainingMemory::Place& place);
+
+  TrainerContext& context_;
+  TrainableModel& model_;
+  TrainingParts& parts_;
+  TrainingUpdate& update_;
+  SessionState& state_;
+  UpdateRescue& rescue_;
+  std::shared_ptr<JobMemoryMap> job_memory_;
+  TrainingMemory memory_;
+  std::optional<std::uint64_t> digest_of_untrained_;
+};
+
+}  // namespace lockstep
