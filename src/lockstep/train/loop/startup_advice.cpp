@@ -5,6 +5,9 @@
 
 #include "lockstep/base/processor/blas.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/train/checks/disk_room.h"
+#include "lockstep/train/checks/earlier_results.h"
+#include "lockstep/train/loop/training_checkpoints.h"
 
 namespace lockstep {
 namespace {
@@ -125,6 +128,30 @@ StartupAdvice startup_advice(const TrainingArguments& args, const TrainingPlan& 
   warn_of_cadence(args, plan, has_eval, advice.warnings);
   warn_of_machine(plan, advice.warnings);
   return advice;
+}
+
+std::string startup_text(const TrainerContext& context, const TrainingPlan& plan, ParallelChoice choice,
+                         const std::string& fused, const std::vector<std::string>& changes) {
+  const TrainingArguments& args = context.args();
+  TrainableModel& model = *context.options.model;
+  if (!fused.empty()) choice.text += ", fused update with " + fused;
+  if (args.survive_lost_ranks) choice.text += ", survives lost ranks";
+  if (args.survive_lost_ranks && args.fuse && fused.empty()) choice.text += " (the update is not fused)";
+  const bool has_eval = context.options.eval_dataset != nullptr;
+  StartupAdvice advice = startup_advice(args, plan, choice, trainable_numbers(model), has_eval);
+  const auto add = [](const Lines& from, Lines& to) { to.insert(to.end(), from.begin(), from.end()); };
+  add(context.options.facts, advice.facts);
+  if (context.precision.autocast) advice.facts.push_back("Mixed precision = " + context.precision.name());
+  add(context.options.warnings, advice.warnings);
+  add(changes, advice.warnings);
+  if (context.rank() == 0) {
+    const std::string room = check_disk_room(args, plan, saved_bytes(args, model), free_bytes_of(args.output_dir));
+    if (!room.empty()) advice.warnings.push_back(room);
+    const std::string earlier =
+        TrainingCheckpoints::are_asked_for(args) ? "" : earlier_results_line(args.output_dir, args.save_total_limit);
+    if (!earlier.empty()) advice.warnings.push_back(earlier);
+  }
+  return advice.text();
 }
 
 }  // namespace lockstep

@@ -11,18 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/failure_record.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/base/seconds_since.h"
-#include "lockstep/base/signals.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
-#include "lockstep/train/checks/disk_room.h"
+#include "lockstep/train/callbacks/default_flow.h"
 #include "lockstep/train/checks/earlier_results.h"
 #include "lockstep/train/checks/flat_loss.h"
 #include "lockstep/train/checks/slow_rank.h"
 #include "lockstep/train/log_text.h"
-#include "lockstep/train/loop/default_flow.h"
 #include "lockstep/train/loop/startup_advice.h"
 #include "lockstep/train/survival/survival.h"
 
@@ -116,33 +113,6 @@ void TrainingSession::keep_shards() {
   keeps_shards_ = true;
 }
 
-void TrainingSession::print_advice(const std::string& fused_update) {
-  if (!fused_update.empty()) choice_.text += ", fused update with " + fused_update;
-  if (args_.survive_lost_ranks) choice_.text += ", survives lost ranks";
-  if (args_.survive_lost_ranks && args_.fuse && fused_update.empty()) {
-    choice_.text += " (the update is not fused)";
-  }
-  const bool has_eval = context_.options.eval_dataset != nullptr;
-  StartupAdvice advice = startup_advice(args_, parts_.plan, choice_, trainable_numbers(*model_), has_eval);
-  const std::vector<std::string>& facts = context_.options.facts;
-  advice.facts.insert(advice.facts.end(), facts.begin(), facts.end());
-  if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
-  const auto warn = [&](const std::vector<std::string>& lines) {
-    advice.warnings.insert(advice.warnings.end(), lines.begin(), lines.end());
-  };
-  warn(context_.options.warnings);
-  warn(checkpoints_.changes());
-  if (context_.rank() == 0) {
-    const std::string room =
-        check_disk_room(args_, parts_.plan, saved_bytes(args_, *model_), free_bytes_of(args_.output_dir));
-    if (!room.empty()) warn({room});
-    const bool resumes = TrainingCheckpoints::are_asked_for(args_);
-    const std::string earlier = resumes ? "" : earlier_results_line(args_.output_dir, args_.save_total_limit);
-    if (!earlier.empty()) warn({earlier});
-  }
-  context_.print(advice.text());
-}
-
 // The checkpoint already has as many steps as this run should do, or more. Callbacks are not called, because nothing is
 // trained and what they wrote about the finished training must stay.
 TrainOutput TrainingSession::end_at_once() {
@@ -213,19 +183,8 @@ TrainOutput TrainingSession::finish(double runtime_s) {
       state_.notes().first_step == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
   if (!flat.empty()) context_.print(flat);
   keep_shards();
-  if (update_.stop_was_asked()) record_asked_stop();
+  if (update_.stop_was_asked()) update_.record_asked_stop();
   return output;
-}
-
-// For the launcher: the program is about to end with an exit code that would otherwise count as a failure.
-void TrainingSession::record_asked_stop() const {
-  const int number = update_.stop_signal();
-  const std::string signal = number == SIGINT ? "Ctrl-C (SIGINT)" : signal_name(number);
-  record_stop(
-      fmt::format("the training was asked to end by {}: it stopped after update {}; resume_from_checkpoint true "
-                  "continues it from the checkpoint in {}",
-                  signal, context_.state.global_step, args_.output_dir),
-      update_.has_received_signal());
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/folder/first_rank.h"
 #include "lockstep/train/loop/gradient_engine.h"
+#include "lockstep/train/loop/startup_advice.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
 #include "lockstep/train/loop/training_update.h"
@@ -38,7 +39,9 @@ class TrainingSession {
   void reset_state();
   std::optional<std::string> share_before_resuming();
   void keep_shards();
-  void print_advice(const std::string& fused_update);
+  void print_advice(const std::string& fused) {
+    context_.print(startup_text(context_, parts_.plan, choice_, fused, checkpoints_.changes()));
+  }
   TrainOutput end_at_once();
 
   // training_session_stages.cpp
@@ -74,7 +77,6 @@ class TrainingSession {
   void evaluate(Evaluate purpose);
   void save();
   TrainOutput finish(double runtime_s);
-  void record_asked_stop() const;
 
   TrainerContext& context_;
   const TrainingArguments& args_;

@@ -5,12 +5,15 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <optional>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/random/mix_bits.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/base/signals.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/weights/model_weights.h"
 
@@ -143,6 +146,16 @@ void TrainingUpdate::note_loss(const UpdateTotals& totals) {
   const double mean = totals.loss / static_cast<double>(totals.count);
   if (args_.logging_nan_inf_filter && !std::isfinite(mean)) return;
   parts_.losses.note(mean);
+}
+
+// The program is about to end with an exit code that would otherwise count as a failure.
+void TrainingUpdate::record_asked_stop() const {
+  const std::string signal = stop_signal_ == SIGINT ? "Ctrl-C (SIGINT)" : signal_name(stop_signal_);
+  record_stop(
+      fmt::format("the training was asked to end by {}: it stopped after update {}; resume_from_checkpoint true "
+                  "continues it from the checkpoint in {}",
+                  signal, context_.state.global_step, args_.output_dir),
+      signal_ && signal_->received() != 0);
 }
 
 }  // namespace lockstep

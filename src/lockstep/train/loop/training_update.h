@@ -30,8 +30,8 @@ class TrainingUpdate {
   int stop_signal() const { return stop_signal_; }
   void set_stop_signal(int signal) { stop_signal_ = signal; }
   bool stop_was_asked() const { return stop_signal_ != 0; }
-  /// Whether this rank itself has received a signal.
-  bool has_received_signal() const { return signal_ && signal_->received() != 0; }
+  /// For the launcher: the training ends because of the signal.
+  void record_asked_stop() const;
   /// Samples that all ranks have seen in this session.
   std::int64_t samples() const { return samples_; }
   void set_samples(std::int64_t samples) { samples_ = samples; }

@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/default_flow.h"
+#include "lockstep/train/callbacks/default_flow.h"
 
 namespace lockstep {
 
