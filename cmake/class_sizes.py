@@ -28,7 +28,6 @@ LARGE = {
     "lockstep::StaticNodes": (30, 2, "its reports have a file"),
     "lockstep::StoreService": (33, 2, "a function for each request; keys have a file"),
     "lockstep::Tokenizer": (30, 2, "saving has a file"),
-    "lockstep::TrainingSession": (30, 3, "starts and ends a training, runs its stages, and changes its ranks"),
     "lockstep::shm::Group": (53, 1, "a function for each of Communicator's calls"),
 }
 

@@ -25,30 +25,26 @@
 
 namespace lockstep {
 
-TrainingSession::TrainingSession(TrainerContext& context)
-    : context_(context),
-      args_(context.args()),
-      model_(context.options.model),
-      choice_(choose_engine(args_, *model_, context.group.get(), context.is_rank)),
-      parts_(context, choice_.replicas),
-      checkpoints_(context, parts_, choice_.replicas),
-      job_memory_(context.survival ? JobMemoryMap::of_rank() : nullptr),
-      rescue_(context.survival ? make_rescue() : nullptr),
-      update_(context, parts_, checkpoints_),
-      state_(context, parts_, checkpoints_, update_),
-      first_(context) {
-  if (rescue_) memory_ = std::make_unique<SessionMemory>(context_, parts_, update_, state_, *rescue_, job_memory_);
+SessionCore::SessionCore(TrainerContext& of_trainer)
+    : context(of_trainer),
+      choice(choose_engine(context.args(), *context.options.model, context.group.get(), context.is_rank)),
+      parts(context, choice.replicas),
+      checkpoints(context, parts, choice.replicas),
+      update(context, parts, checkpoints),
+      state(context, parts, checkpoints, update),
+      first(context),
+      engine(context, parts, choice) {}
+
+TrainingSession::TrainingSession(TrainerContext& context) : context_(context), args_(context.args()), core_(context) {
+  if (context.survival) ranks_ = std::make_unique<SurvivingRanks>(core_);
   reset_state();
 }
 
-TrainingSession::~TrainingSession() {
-  context_.flow = nullptr;
-  if (!keeps_shards_) context_.shards.reset();
-}
+TrainingSession::~TrainingSession() { context_.flow = nullptr; }
 
 void TrainingSession::reset_state() {
   context_.state = TrainerState();
-  set_planned_numbers(parts_.plan, context_.state);
+  set_planned_numbers(core_.parts.plan, context_.state);
   context_.state.is_world_process_zero = context_.rank() == 0;
   context_.state.is_local_process_zero = context_.is_first_of_host();
   context_.control = TrainerControl();
@@ -59,31 +55,33 @@ TrainOutput TrainingSession::run() {
   const auto start = std::chrono::steady_clock::now();
   // Dropout differs from rank to rank.
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
-  is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
-  if (!is_new_) parts_.data.require_on_all(context_.group);
-  const bool has_place = !is_new_ && memory_ && memory_->finds_place();
+  const bool is_new = ranks_ && ranks_->is_new();
+  if (!is_new) core_.parts.data.require_on_all(context_.group);
+  const bool has_place = !is_new && ranks_ && ranks_->memory().finds_place();
   // Whoever looks there later must not find an older training than the one that begins now.
-  if (!is_new_ && !has_place && rescue_) rescue_->forget_memory();
+  if (!is_new && !has_place && ranks_) ranks_->rescue().forget_memory();
   std::optional<std::string> fused = has_place ? std::nullopt : share_before_resuming();
-  if (!is_new_ && !has_place) checkpoints_.resume();
-  if (!checkpoints_.taken_up().empty() && context_.state.global_step >= parts_.plan.max_steps) return end_at_once();
-  context_.flow = std::make_shared<DefaultFlowCallback>(parts_.plan);
-  model_->set_training(true);
-  if (!is_new_ && !has_place) {
-    print_advice(fused ? *fused : make_engine(false));
-    state_.notes().first_step = context_.state.global_step;
-    first_.begin();
-    context_.starts_over = checkpoints_.taken_up().empty();
+  if (!is_new && !has_place) core_.checkpoints.resume();
+  if (!core_.checkpoints.taken_up().empty() && context_.state.global_step >= core_.parts.plan.max_steps)
+    return end_at_once();
+  context_.flow = std::make_shared<DefaultFlowCallback>(core_.parts.plan);
+  context_.options.model->set_training(true);
+  if (!is_new && !has_place) {
+    if (!fused) fused = core_.engine.make(/*are_level=*/false);
+    context_.print(startup_text(context_, core_.parts.plan, core_.choice, *fused, core_.checkpoints.changes()));
+    core_.state.notes().first_step = context_.state.global_step;
+    core_.first.begin();
+    context_.starts_over = core_.checkpoints.taken_up().empty();
     const bool keeps_results = std::exchange(context_.keeps_results, false) || !context_.starts_over;
-    if (first_.has_begun() && !keeps_results) remove_combined_results(args_.output_dir);
+    if (core_.first.has_begun() && !keeps_results) remove_combined_results(args_.output_dir);
     context_.notify_begin();
     if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
   }
   try {
-    if (has_place) memory_->continue_training(first_, [this] { print_advice(make_engine(/*are_level=*/true)); });
+    if (has_place) ranks_->memory().continue_training();
     run_stages();
   } catch (...) {
-    if (memory_) memory_->note_failure(std::current_exception());
+    if (ranks_) ranks_->memory().note_failure(std::current_exception());
     throw;
   }
   return finish(seconds_since(start));
@@ -94,78 +92,176 @@ TrainOutput TrainingSession::run() {
 std::optional<std::string> TrainingSession::share_before_resuming() {
   if (!may_shard_weights(args_, context_.world_size()) || !TrainingCheckpoints::are_asked_for(args_))
     return std::nullopt;
-  std::string fused = make_engine(false);
+  std::string fused = core_.engine.make(/*are_level=*/false);
   if (context_.shards) return fused;
-  engine_->unfuse();
-  engine_.reset();
+  core_.engine.get()->unfuse();
+  core_.engine.reset();
   return std::nullopt;
-}
-
-// After the training each rank still has its share of the weights alone, for evaluations and saving.
-void TrainingSession::keep_shards() {
-  if (!context_.shards) return;
-  struct Kept {
-    std::unique_ptr<FlatOptimizer> optimizer;  // which the engine uses
-    std::shared_ptr<GradientEngine> engine;
-  };
-  auto kept = std::make_shared<Kept>(Kept{parts_.updater.release_optimizer(), engine_});
-  context_.shards = std::shared_ptr<WeightShards>(kept, context_.shards.get());
-  keeps_shards_ = true;
 }
 
 // The checkpoint already has as many steps as this run should do, or more. Callbacks are not called, because nothing is
 // trained and what they wrote about the finished training must stay.
 TrainOutput TrainingSession::end_at_once() {
   const std::int64_t step = context_.state.global_step;
-  for (const std::string& change : checkpoints_.changes()) context_.print("warning: " + change);
+  for (const std::string& change : core_.checkpoints.changes()) context_.print("warning: " + change);
   context_.print(
       fmt::format("Training is already complete: {} is of step {}, and this run ends with step {}. Nothing is "
                   "trained; to continue, ask for more (--max-steps, --num-train-epochs).",
-                  checkpoints_.taken_up(), step, parts_.plan.max_steps));
+                  core_.checkpoints.taken_up(), step, core_.parts.plan.max_steps));
   const bool has_best = !context_.state.best_model_checkpoint.empty();
-  if (args_.load_best_model_at_end && step == parts_.plan.max_steps && has_best) parts_.best.load();
-  keep_shards();
+  if (args_.load_best_model_at_end && step == core_.parts.plan.max_steps && has_best) core_.parts.best.load();
+  core_.engine.keep_shards();
   TrainOutput output;
   output.global_step = step;
-  output.already_complete = checkpoints_.taken_up();
+  output.already_complete = core_.checkpoints.taken_up();
   return output;
+}
+
+void TrainingSession::run_stages() {
+  Survival* const survival = context_.survival.get();
+  if (ranks_ && !ranks_->is_new()) survival->announce();
+  while (core_.state.stage() != Stage::Done) {
+    try {
+      if (ranks_) ranks_->settle_if_changed();
+      if (core_.state.stage() == Stage::Done) return;
+      if (survival != nullptr) begin_stage();
+      run_stage();
+      if (ranks_) ranks_->note_end_of_stage();
+      core_.state.end_stage();
+      if (survival == nullptr) continue;
+      survival->advance();
+      core_.state.note_place();
+    } catch (...) {
+      if (survival == nullptr) throw;
+      ranks_->recover(std::current_exception());
+    }
+  }
+}
+
+void TrainingSession::begin_stage() {
+  core_.first.pursue_folder(core_.state.use_of_folder());
+  core_.state.note_place();
+  if (core_.state.stage() != Stage::Update) return;
+  core_.state.note_buffers();
+  if (std::exchange(core_.state.notes().joiner_waits, false)) ranks_->admit();
+  ranks_->memory().keep_place();
+}
+
+void TrainingSession::run_stage() {
+  TrainerControl& control = context_.control;
+  switch (core_.state.stage()) {
+    case Stage::Begin:
+    case Stage::Finish:
+      if (core_.state.stage() == Stage::Finish) core_.checkpoints.wait();
+      if (context_.survival && context_.group) context_.group->barrier();
+      if (core_.state.stage() == Stage::Begin) return;
+      if (core_.engine.get() != nullptr) core_.engine.get()->finish();
+      if (context_.survival) context_.survival->end_training();
+      return;
+    case Stage::EpochBegin:
+      return begin_epoch();
+    case Stage::Update:
+      return core_.update.run(*core_.engine.get(), [this](const UpdateTotals& totals) {
+        if (ranks_) ranks_->memory().keep_outcome(totals);
+      });
+    case Stage::EpochEnd:
+      context_.notify(&TrainerCallback::on_epoch_end);
+      return;
+    case Stage::Control:
+    case Stage::EpochControl: {
+      bool waits = context_.survival && context_.survival->someone_waits();
+      context_.agree_on_control(&waits);
+      core_.state.notes().joiner_waits = core_.state.notes().joiner_waits || waits;
+      core_.state.notes().epoch_ended = core_.state.stage() == Stage::EpochControl;
+      return;
+    }
+    case Stage::Log:
+      if (std::exchange(control.should_log, false)) log_training_loss();
+      return;
+    case Stage::Evaluate:
+      core_.state.notes().evaluated = std::exchange(control.should_evaluate, false) && context_.options.eval_dataset;
+      if (core_.state.notes().evaluated) evaluate(Evaluate::ToCompare);
+      return;
+    case Stage::EvaluateControl:
+      // If one rank alone stopped early, the others would wait for it.
+      if (core_.state.notes().evaluated) context_.agree_on_control();
+      return;
+    case Stage::Save:
+      if (std::exchange(control.should_save, false)) save();
+      return;
+    case Stage::EpochNext:
+      return end_epoch();
+    case Stage::LoadBest:
+      return load_best();
+    case Stage::Done:
+      return;
+  }
+}
+
+void TrainingSession::begin_epoch() {
+  if (context_.options.set_epoch) context_.options.set_epoch(core_.parts.progress.epoch());
+  context_.control.should_epoch_stop = false;
+  context_.notify(&TrainerCallback::on_epoch_begin);
+}
+
+void TrainingSession::end_epoch() {
+  core_.state.notes().epoch_ended = false;
+  core_.parts.progress.end_epoch();
+}
+
+void TrainingSession::log_training_loss() {
+  const bool has_nothing = core_.parts.losses.has_unlogged_nothing();
+  const std::optional<double> mean = core_.parts.losses.take_unlogged_mean();
+  if (!mean && !has_nothing) return;
+  // Without a label that counts there is no loss, and the step has its line all the same.
+  Logs logs{{"grad_norm", core_.parts.updater.norm()}, {"learning_rate", core_.parts.updater.learning_rate()}};
+  if (mean) logs.insert(logs.begin(), {"loss", *mean});
+  context_.log(logs);
+  core_.first.keep_log(logs);
+}
+
+void TrainingSession::load_best() {
+  if (!args_.load_best_model_at_end || core_.update.stop_was_asked()) return;
+  std::optional<HiddenGroup> alone;
+  if (ranks_ && ranks_->others_are_done()) alone.emplace(context_);
+  core_.parts.best.load();
 }
 
 void TrainingSession::save() {
   TrainingCheckpoints::SaveOptions how;
-  how.epoch_ended = state_.notes().epoch_ended;
-  how.wait = update_.stop_was_asked() || args_.survive_lost_ranks;
-  checkpoints_.save(how);
+  how.epoch_ended = core_.state.notes().epoch_ended;
+  how.wait = core_.update.stop_was_asked() || args_.survive_lost_ranks;
+  core_.checkpoints.save(how);
 }
 
 void TrainingSession::evaluate(Evaluate purpose) {
   Logs metrics;
   context_.evaluate(context_.options.eval_dataset, "eval", &TrainerCallback::on_evaluate, metrics);
-  if (purpose == Evaluate::ToLook || !parts_.best.is_sought()) return;
-  const double value = parts_.best.value_in(metrics);
-  parts_.updater.step_plateau(value);
-  parts_.best.compare(value);
+  if (purpose == Evaluate::ToLook || !core_.parts.best.is_sought()) return;
+  const double value = core_.parts.best.value_in(metrics);
+  core_.parts.updater.step_plateau(value);
+  core_.parts.best.compare(value);
 }
 
 TrainOutput TrainingSession::finish(double runtime_s) {
-  if (context_.survival) first_.take_folder_at_the_end();
+  if (context_.survival) core_.first.take_folder_at_the_end();
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
-  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !update_.stop_was_asked()) {
+  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !core_.update.stop_was_asked()) {
     OutputFolder(real_file_system(), args_.output_dir).rotate(1, *best, best);
   }
 
   TrainOutput output;
   output.global_step = context_.state.global_step;
-  output.training_loss = parts_.losses.mean();
-  output.received_signal = update_.stop_signal();
+  output.training_loss = core_.parts.losses.mean();
+  output.received_signal = core_.update.stop_signal();
   output.stopped_by_signal =
       output.received_signal == 0 || output.received_signal == SIGINT ? output.received_signal : SIGTERM;
   // Only this session's steps and training time count, without evaluating and saving.
   const double training_s = std::max(runtime_s - context_.other_time_s, 1e-9);
-  const auto steps = static_cast<double>(output.global_step - state_.notes().first_step);
+  const auto steps = static_cast<double>(output.global_step - core_.state.notes().first_step);
   output.metrics = {{"train_runtime", rounded(runtime_s, 4)},
-                    {"train_samples_per_second", rounded(static_cast<double>(update_.samples()) / training_s, 3)},
+                    {"train_samples_per_second", rounded(static_cast<double>(core_.update.samples()) / training_s, 3)},
                     {"train_steps_per_second", rounded(steps / training_s, 3)},
                     {"total_flos", context_.state.total_flos},
                     {"train_loss", output.training_loss}};
@@ -175,15 +271,16 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   context_.notify(&TrainerCallback::on_train_end);
   std::string slow;
   const auto compare_waits = [&] {
-    slow = context_.world_size() > 1 ? slow_rank_line(*context_.group, update_.waited_s(), training_s) : "";
+    slow = context_.world_size() > 1 ? slow_rank_line(*context_.group, core_.update.waited_s(), training_s) : "";
   };
   context_.survival ? context_.survival->section(context_, compare_waits, [] {}) : compare_waits();
   if (!slow.empty()) context_.print(slow);
-  const std::string flat =
-      state_.notes().first_step == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
+  const std::string flat = core_.state.notes().first_step == 0
+                               ? flat_loss_line(context_.state.log_history, context_.args().learning_rate)
+                               : "";
   if (!flat.empty()) context_.print(flat);
-  keep_shards();
-  if (update_.stop_was_asked()) update_.record_asked_stop();
+  core_.engine.keep_shards();
+  if (core_.update.stop_was_asked()) core_.update.record_asked_stop();
   return output;
 }
 

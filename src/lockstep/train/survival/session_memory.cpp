@@ -1,7 +1,6 @@
 #include "lockstep/train/survival/session_memory.h"
 
 #include <ATen/ops/full.h>
-#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "lockstep/parallel/agreement/tensor_digest.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/tensor/tensors_of.h"
+#include "lockstep/train/loop/startup_advice.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
@@ -42,16 +42,16 @@ void copy_to_buffers(const std::vector<std::byte>& bytes, TrainableModel& model)
 
 }  // namespace
 
-SessionMemory::SessionMemory(TrainerContext& context, TrainingParts& parts, TrainingUpdate& update, SessionState& state,
-                             UpdateRescue& rescue, std::shared_ptr<JobMemoryMap> job)
-    : context_(context),
-      model_(*context.options.model),
-      parts_(parts),
-      update_(update),
-      state_(state),
+SessionMemory::SessionMemory(SessionCore& core, UpdateRescue& rescue, std::shared_ptr<JobMemoryMap> job)
+    : core_(core),
+      context_(core.context),
+      model_(*context_.options.model),
+      parts_(core.parts),
+      update_(core.update),
+      state_(core.state),
       rescue_(rescue),
       job_memory_(std::move(job)),
-      memory_(job_memory_, "", parts.data.text()) {}
+      memory_(job_memory_, "", parts_.data.text()) {}
 
 // Two trainings of one purpose do the same updates. Before weights are loaded from a checkpoint.
 std::string SessionMemory::digest_of_training() const {
@@ -125,7 +125,7 @@ bool SessionMemory::finds_place() {
   return *all.data_ptr<int>() != 0;
 }
 
-void SessionMemory::continue_training(FirstRank& first, const std::function<void()>& make_engine) {
+void SessionMemory::continue_training() {
   const TrainingMemory::Place place = memory_.place();
   if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);
   parts_.updater.optimizer().load_group_options(place.options);
@@ -135,9 +135,10 @@ void SessionMemory::continue_training(FirstRank& first, const std::function<void
   copy_to_buffers(place.buffers, model_);
   state_.return_to_place();
   rescue_.adopt(true, /*may_be_unfinished=*/true);
-  make_engine();
+  const std::string fused = core_.engine.make(/*are_level=*/true);
+  context_.print(startup_text(context_, parts_.plan, core_.choice, fused, core_.checkpoints.changes()));
   rescue_.adopt(true);
-  first.begin_as_after_checkpoint();
+  core_.first.begin_as_after_checkpoint();
   if (memory_.updates() != place.updates) finish_update(place);
   if (context_.rank() != 0) return;
   log_warning("all ranks had ended; the training continues from the launcher's memory, after update {}{}",

@@ -2,14 +2,13 @@
 
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
-#include "lockstep/train/folder/first_rank.h"
-#include "lockstep/train/survival/session_state.h"
+#include "lockstep/train/loop/session_core.h"
 #include "lockstep/train/survival/training_memory.h"
 
 namespace lockstep {
@@ -18,9 +17,8 @@ namespace lockstep {
 /// ranks have ended and the launcher has started them again.
 class SessionMemory {
  public:
-  /// @param job  null: the launcher keeps none. All others outlive this object.
-  SessionMemory(TrainerContext& context, TrainingParts& parts, TrainingUpdate& update, SessionState& state,
-                UpdateRescue& rescue, std::shared_ptr<JobMemoryMap> job);
+  /// @param job  null: the launcher keeps none. The others outlive this object.
+  SessionMemory(SessionCore& core, UpdateRescue& rescue, std::shared_ptr<JobMemoryMap> job);
 
   /// As TrainingMemory's.
   const std::string& purpose() const { return memory_.purpose(); }
@@ -28,8 +26,8 @@ class SessionMemory {
 
   /// Whether all ranks have ended before, and left this training in the job's memory. Collective.
   bool finds_place();
-  /// Continues there. Collective. @param make_engine  shares the optimizer's work out again
-  void continue_training(FirstRank& first, const std::function<void()>& make_engine);
+  /// Continues there. Collective.
+  void continue_training();
 
   /// By the first rank, before an update.
   void keep_place();
@@ -43,6 +41,7 @@ class SessionMemory {
   bool keeps_places() const;
   void finish_update(const TrainingMemory::Place& place);
 
+  SessionCore& core_;
   TrainerContext& context_;
   TrainableModel& model_;
   TrainingParts& parts_;

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
+#include "lockstep/train/loop/session_core.h"
+#include "lockstep/train/survival/session_memory.h"
+#include "lockstep/train/survival/survival.h"
+
+namespace lockstep {
+
+/// The ranks of a training that survive others: they form the next group, and those that are behind, or new, get the
+/// state of one that is not. Then all of them begin the stage again that was under way.
+class SurvivingRanks {
+ public:
+  /// @param core  outlives this object; its context has a Survival
+  explicit SurvivingRanks(SessionCore& core);
+  SurvivingRanks(const SurvivingRanks&) = delete;
+  SurvivingRanks& operator=(const SurvivingRanks&) = delete;
+
+  SessionMemory& memory() { return memory_; }
+  UpdateRescue& rescue() { return rescue_; }
+  /// This process takes a lost rank's place, and has no state yet.
+  bool is_new() const { return is_new_; }
+  /// The other ranks have done the present stage, and this one has not.
+  bool others_are_done() const { return others_are_done_; }
+  void note_end_of_stage() { others_are_done_ = false; }
+
+  /// After a failure in a stage. @throws  the failure, if no rank is lost
+  void recover(const std::exception_ptr& failure);
+  /// If the ranks have changed: brings them to one state, at the begin of a stage. Collective then.
+  void settle_if_changed();
+  /// Lets processes in that wait. Collective.
+  void admit();
+
+ private:
+  /// Equal on all ranks after they have changed.
+  struct Regrouped {
+    /// In whose memory weights and the optimizer's state stay, as MemoryHosts counts hosts: those with a rank that
+    /// knows what is there. Others get them from these. Empty if they do not stay.
+    std::vector<bool> hosts_with_state;
+    bool has_new = false;  ///< some rank takes a lost one's place, and has no state yet
+    bool stays_in_memory() const { return !hosts_with_state.empty(); }
+  };
+
+  void regroup(const std::exception_ptr& failure);
+  std::unique_ptr<UpdateRescue> make_rescue();
+  void settle();
+  Regrouped look_at_ranks() const;
+  bool settle_late(const Standing& standing);
+  void receive_state(const Standing& standing, const Regrouped& ranks);
+
+  SessionCore& core_;
+  TrainerContext& context_;
+  TrainingParts& parts_;
+  TrainingCheckpoints& checkpoints_;
+  SessionState& state_;
+  SessionEngine& engine_;
+  Survival& survival_;
+  std::shared_ptr<JobMemoryMap> job_memory_;
+  UpdateRescue& rescue_;
+  SessionMemory memory_;
+  bool is_new_;
+  bool must_settle_;            // the ranks have changed
+  bool has_regrouped_ = false;  // in a step, which then failed
+  bool others_are_done_ = false;
+};
+
+}  // namespace lockstep
