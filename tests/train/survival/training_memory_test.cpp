@@ -133,25 +133,25 @@ TEST_F(InJobMemory, ATrainingThatFailedByItselfIsNotContinued) {
 TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
   TrainingMemory memory(job_, "one");
   memory.keep(a_place(), {}, 1);
-  TrainingMemory::Outcome outcome;
-  outcome.totals = {0.25, 3, 4, 1e9};
-  outcome.stop_signal = 15;
-  memory.keep_outcome(outcome);
+  TrainingMemory::KeptUpdate update;
+  update.totals = {0.25, 3, 4, 1e9};
+  update.stop_signal = 15;
+  memory.keep_update(update);
   const TrainingMemory::Place place = memory.place();
-  EXPECT_THROW(memory.outcome(place), Error) << "the weights have not seen the update";
+  EXPECT_THROW(memory.kept_update(place), Error) << "the weights have not seen the update";
   header().number.store(8);
-  const TrainingMemory::Outcome found = memory.outcome(place);
+  const TrainingMemory::KeptUpdate found = memory.kept_update(place);
   EXPECT_EQ(found.totals.loss, 0.25);
   EXPECT_EQ(found.totals.count, 3);
   EXPECT_EQ(found.totals.samples, 4);
   EXPECT_EQ(found.totals.operations, 1e9);
   EXPECT_EQ(found.stop_signal, 15);
   header().number.store(9);
-  EXPECT_THROW(memory.outcome(place), Error);
+  EXPECT_THROW(memory.kept_update(place), Error);
   header().number.store(8);
   memory.keep(a_place(), {}, 2);
   header().number.store(9);
-  EXPECT_THROW(memory.outcome(memory.place()), Error) << "the memory has the outcome of the update before";
+  EXPECT_THROW(memory.kept_update(memory.place()), Error) << "the memory has the outcome of the update before";
 }
 
 // The process dies at the record's second page.

@@ -162,7 +162,7 @@ void TrainingSession::run_stage() {
       return begin_epoch();
     case Stage::Update:
       return core_.update.run(*core_.engine.get(), [this](const UpdateTotals& totals) {
-        if (ranks_) ranks_->memory().keep_outcome(totals);
+        if (ranks_) ranks_->memory().keep_update(totals);
       });
     case Stage::EpochEnd:
       context_.notify(&TrainerCallback::on_epoch_end);

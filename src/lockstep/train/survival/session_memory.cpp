@@ -90,9 +90,9 @@ void SessionMemory::keep_place() {
   memory_.keep(place, context_.state.log_history, context_.state.global_step);
 }
 
-void SessionMemory::keep_outcome(const UpdateTotals& totals) {
+void SessionMemory::keep_update(const UpdateTotals& totals) {
   if (!keeps_places()) return;
-  memory_.keep_outcome({totals, update_.stop_signal(), bytes_of(state_.copies_of_buffers())});
+  memory_.keep_update({totals, update_.stop_signal(), bytes_of(state_.copies_of_buffers())});
 }
 
 bool SessionMemory::finds_place() {
@@ -148,15 +148,15 @@ void SessionMemory::continue_training() {
 
 // The ranks that are gone had decided the update. The weights have seen it; the rest of the training has not.
 void SessionMemory::finish_update(const TrainingMemory::Place& place) {
-  const TrainingMemory::Outcome outcome = memory_.outcome(place);
+  const TrainingMemory::KeptUpdate kept = memory_.kept_update(place);
   state_.note_place();
   state_.move_loaders(/*further=*/1);
-  copy_to_buffers(outcome.buffers, model_);
+  copy_to_buffers(kept.buffers, model_);
   context_.notify(&TrainerCallback::on_step_begin);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
-  if (!update_.stop_was_asked()) update_.set_stop_signal(outcome.stop_signal);
+  if (!update_.stop_was_asked()) update_.set_stop_signal(kept.stop_signal);
   parts_.updater.note_step(rescue_.state()->norm());
-  update_.end(outcome.totals, true);
+  update_.end(kept.totals, true);
   state_.end_stage();
   context_.survival->advance();
   state_.note_place();

@@ -32,7 +32,7 @@ class SessionMemory {
   /// By the first rank, before an update.
   void keep_place();
   /// By the first rank, before the optimizer's step.
-  void keep_outcome(const UpdateTotals& totals);
+  void keep_update(const UpdateTotals& totals);
   /// A training that has failed by itself would fail there again.
   void note_failure(const std::exception_ptr& failure);
 

@@ -58,13 +58,13 @@ void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& histo
   job_->header().can_begin.store(1);
 }
 
-void TrainingMemory::keep_outcome(const Outcome& outcome) {
+void TrainingMemory::keep_update(const KeptUpdate& update) {
   if (!job_ || has_given_up_) return;
-  const UpdateTotals& totals = outcome.totals;
+  const UpdateTotals& totals = update.totals;
   FieldWriter fields;
-  fields(totals.loss, totals.count, totals.samples, totals.operations, outcome.stop_signal);
+  fields(totals.loss, totals.count, totals.samples, totals.operations, update.stop_signal);
   try {
-    if (!job_->note_outcome(updates() + 1, {fields.bytes(), outcome.buffers})) give_up(kTooLarge);
+    if (!job_->note_outcome(updates() + 1, {fields.bytes(), update.buffers})) give_up(kTooLarge);
   } catch (const Error& error) {
     give_up(error.happened());
   }
@@ -110,20 +110,20 @@ TrainingMemory::Place TrainingMemory::place() const {
   return place;
 }
 
-TrainingMemory::Outcome TrainingMemory::outcome(const Place& place) const {
+TrainingMemory::KeptUpdate TrainingMemory::kept_update(const Place& place) const {
   const auto record = job_->outcome(place.updates + 1);
   if (!record || updates() != place.updates + 1) {
     throw Error(fmt::format("the job's memory has weights after {} updates, and the place of a training after {}",
                             updates(), place.updates),
                 "memory that outlives the ranks", "this is a fault of the library; resume from the last checkpoint");
   }
-  Outcome outcome;
-  UpdateTotals& totals = outcome.totals;
+  KeptUpdate update;
+  UpdateTotals& totals = update.totals;
   FieldReader fields(record->text, kWhat);
-  fields(totals.loss, totals.count, totals.samples, totals.operations, outcome.stop_signal);
+  fields(totals.loss, totals.count, totals.samples, totals.operations, update.stop_signal);
   fields.end();
-  outcome.buffers = record->bytes;
-  return outcome;
+  update.buffers = record->bytes;
+  return update;
 }
 
 void TrainingMemory::withdraw() {

@@ -45,13 +45,13 @@ class TrainingMemory {
   void keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step);
 
   /// What an update adds, once its gradients are known.
-  struct Outcome {
+  struct KeptUpdate {
     UpdateTotals totals;
     int stop_signal = 0;
     std::vector<std::byte> buffers;
   };
-  /// Keeps the outcome of the update that comes next. One rank, before the optimizer's step.
-  void keep_outcome(const Outcome& outcome);
+  /// Keeps what the update that comes next adds. One rank, before the optimizer's step.
+  void keep_update(const KeptUpdate& update);
 
   /// Whether an earlier start of the ranks has kept a place of this training. @param why_not  gets the reason if there
   /// is one that this training cannot use
@@ -59,8 +59,8 @@ class TrainingMemory {
   /// The data of the training whose place was kept, whatever its purpose; nothing if there is no place.
   std::optional<std::string> kept_data() const;
   Place place() const;
-  /// The outcome of the update after `place`. @throws Error  if there is none
-  Outcome outcome(const Place& place) const;
+  /// What the update adds that comes after `place`. @throws Error  if there is none
+  KeptUpdate kept_update(const Place& place) const;
   /// Updates that the weights in memory have seen now.
   std::uint64_t updates() const { return job_->header().number.load(); }
   /// The training has failed by itself: another start is not to begin where it failed.

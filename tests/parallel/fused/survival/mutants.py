@@ -110,14 +110,14 @@ OF_TRAININGS = [
      "if (memory_.updates() != place.updates) finish_update(place);", ""),
     ("the log's history is lost", SESSION, "  context_.state.log_history = place.history;\n", ""),
     ("the norm of a finished update is lost", SESSION, "  parts_.updater.note_step(rescue_.state()->norm());\n", ""),
-    ("the loss of a finished update is lost", SESSION, "update_.end(outcome.totals, true);",
+    ("the loss of a finished update is lost", SESSION, "update_.end(kept.totals, true);",
      "update_.end(UpdateTotals(), true);"),
     ("a stop that was asked for is forgotten", SESSION,
-     "  if (!update_.stop_was_asked()) update_.set_stop_signal(outcome.stop_signal);\n", ""),
+     "  if (!update_.stop_was_asked()) update_.set_stop_signal(kept.stop_signal);\n", ""),
     ("the optimizer's options are lost", SESSION, "  parts_.updater.optimizer().load_group_options(place.options);\n",
      ""),
     ("the buffers before the update are lost", SESSION, "  copy_to_buffers(place.buffers, model_);\n", ""),
-    ("the buffers after a finished update are lost", SESSION, "  copy_to_buffers(outcome.buffers, model_);\n",
+    ("the buffers after a finished update are lost", SESSION, "  copy_to_buffers(kept.buffers, model_);\n",
      ""),
 ]
 
