@@ -112,7 +112,7 @@ TEST_P(Liveness, AnExitWithoutGoodbyeIsALossAndAGoodbyeIsNone) {
   join_as_rank_0(3);
   EXPECT_EQ(exiter->wait(), 3);
   ASSERT_TRUE(eventually([this] { return !client_->lost_ranks().empty(); }));
-  EXPECT_NE(leaver->wait(), 0);  // after its goodbye, its wait is an error
+  EXPECT_NE(leaver->wait(), 0);  // after it has left, its wait is an error
   ASSERT_EQ(client_->lost_ranks().size(), 1U);
   EXPECT_EQ(client_->lost_ranks()[0].rank, 2);
 }
@@ -157,7 +157,7 @@ TEST(LivenessTest, WaitingForAllToLeaveEndsWithTheLastOrAtTheDeadline) {
   first->finish(patience());
   EXPECT_FALSE(server.wait_until_left(Deadline::after(milliseconds(20))));
   std::thread waiter([&] { EXPECT_TRUE(server.wait_until_left(patience())); });
-  second.reset();  // a loss ends the wait like a goodbye
+  second.reset();  // a loss ends the wait as leaving does
   waiter.join();
   EXPECT_TRUE(eventually([&] { return server.lost_ranks().size() == 1; }));
 }

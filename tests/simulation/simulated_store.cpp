@@ -194,7 +194,7 @@ void SimulatedStore::enter(const Peer& self) {
 
 void SimulatedStore::finish(Deadline /*deadline*/) {
   try {
-    call(StoreOperation::Goodbye, {});
+    call(StoreOperation::Leave, {});
   } catch (const StoreLostError&) {  // it ended before this process did
   }
 }

@@ -104,7 +104,7 @@ void Attempt::continue_without(const RankEnd& end) {
     nodes_.report_survival();  // the announcement may not have been seen yet
   } else if (end.was_member) {
     own_story_ = describe_failure(*first_failure(ranks_.ends()));
-    nodes_.report_bereft(own_story_);
+    nodes_.report_no_ranks(own_story_);
   }
   // A process that was not let in, and ended by itself, would do so again.
   if (!end.was_member && end.status.signal == 0) return;

@@ -96,11 +96,11 @@ Agreement agree(NodeGroup& nodes) {
   return nodes.agree();
 }
 
-// No rank runs any more. A signal, or a second one, ends the launcher without the goodbye. The report and the exit code
-// are as they would have been.
+// No rank runs any more. A signal, or a second one, ends the launcher without waiting for others. The report and the
+// exit code are as they would have been.
 void leave(NodeGroup& nodes, SignalInbox& signals) {
   OutcomeSignal has_left;
-  std::thread goodbye = start_thread("says goodbye", [&] {
+  std::thread leaving = start_thread("leaves the job", [&] {
     nodes.leave();
     has_left.publish({});
   });
@@ -109,11 +109,12 @@ void leave(NodeGroup& nodes, SignalInbox& signals) {
     ::poll(events.data(), events.size(), -1);
     while (const std::optional<int> number = signals.take()) {
       if (!SignalInbox::asks_to_end(*number)) continue;
-      log_warning("{} cuts the goodbye to the other launchers short", signal_name(*number));
+      log_warning("{} arrived while this launcher was leaving the job: it does not wait for the other launchers",
+                  signal_name(*number));
       nodes.abort_leave();
     }
   }
-  goodbye.join();
+  leaving.join();
 }
 
 // The other nodes must not wait for ranks that never ran.

@@ -141,7 +141,7 @@ TEST_F(Elastic, EndsWhereTheServingLauncherStandsStill) {
 }
 
 TEST_F(Elastic, IsEndedBySignalsWhereTheServingLauncherStandsStill) {
-  const char* const kCutShort = "SIGTERM cuts the goodbye to the other launchers short";
+  const char* const kCutShort = "SIGTERM arrived while this launcher was leaving the job";
   const Words patient{"--rdzv-conf=last_call_timeout=0.2,keep_alive_interval=100"};
   for (const bool twice : {false, true}) {
     const Program a = start("1:2", patient);

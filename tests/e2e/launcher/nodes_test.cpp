@@ -140,7 +140,7 @@ TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
   ASSERT_TRUE(second.wait_for("rank=", soon()));
   first.send(SIGSTOP);
   second.send(SIGTERM);
-  // Its ranks end; then it sends its goodbye to node 0, which does not read it.
+  // Its ranks end; then it tells node 0 that it leaves, which does not read it.
   for (const pid_t pid : pids_after(second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
   second.send(SIGHUP);
   const ProgramEnd end = second.wait(soon());

@@ -111,7 +111,7 @@ void ElasticNodes::enter() {
   report.entry = self_;
   client->push(kReportQueue, to_text(report));
   const SignalsBlocked blocked;
-  listener_ = start_thread("hears the rendezvous", [this] { listen(); });
+  listener_ = start_thread("listens to the rendezvous", [this] { listen(); });
 }
 
 Agreement ElasticNodes::agree() {

@@ -43,7 +43,7 @@ class ElasticNodes : public NodeGroup {
   void ask_for_member() override;
   void await_survival(const std::vector<std::string>& files) override;
   void report_survival() override;
-  void report_bereft(const std::string& story) override;
+  void report_no_ranks(const std::string& story) override;
   void report_failure(const RankFailure& failure) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;

@@ -76,7 +76,7 @@ void ElasticNodes::report_survival() {
   report(HostReport::Kind::Survives);
 }
 
-void ElasticNodes::report_bereft(const std::string& story) {
+void ElasticNodes::report_no_ranks(const std::string& story) {
   {
     const std::lock_guard lock(mutex_);
     standing_.lose_ranks();

@@ -200,7 +200,7 @@ void ElasticNodes::resume(const std::shared_ptr<StoreClient>& client) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) return;  // the goodbye has ended the waits at the earlier store
+    if (stopping_) return;  // leave_store has ended the waits at the earlier store
     client_ = client;
     address_ = client->address();
     returns_ = false;

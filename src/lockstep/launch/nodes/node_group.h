@@ -62,7 +62,7 @@ class NodeGroup {
   virtual void report_survival() = 0;
   /// Reports that the last rank of this node that survives others is lost, and how. It is a failure of the job once no
   /// node has one.
-  virtual void report_bereft(const std::string& story) = 0;
+  virtual void report_no_ranks(const std::string& story) = 0;
   /// Reports to the other nodes that a rank has failed here, and how; the first report counts.
   virtual void report_failure(const RankFailure& failure) = 0;
   /// Reports to them that this launcher ends, and why.
@@ -74,9 +74,9 @@ class NodeGroup {
   const OutcomeSignal& outcome() const { return outcome_; }
   /// The answers to `ask_for_member`.
   MemberGrants& grants() { return grants_; }
-  /// Says goodbye, and waits briefly for the other nodes if they need this node's store.
+  /// Leaves the job, and waits briefly for the other nodes if they need this node's store.
   virtual void leave() = 0;
-  /// Ends such a goodbye at once; called from another thread.
+  /// Ends that wait at once; called from another thread.
   virtual void abort_leave() = 0;
 
  protected:

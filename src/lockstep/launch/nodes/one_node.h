@@ -24,7 +24,7 @@ class OneNode : public NodeGroup {
   void ask_for_member() override;
   bool spans_nodes() const override { return false; }
   void report_survival() override {}
-  void report_bereft(const std::string& story) override { report_failure({story}); }
+  void report_no_ranks(const std::string& story) override { report_failure({story}); }
   void report_failure(const RankFailure& failure) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;

@@ -168,7 +168,7 @@ Agreement StaticNodes::agree() {
   if (outcome_.get()) ++attempt_;
   outcome_.reset();
   grants_.take();
-  is_bereft_ = false;
+  has_no_ranks_ = false;
   if (server_) server_->forget_generations_before(attempt_);
   Agreement agreement;
   agreement.generation = attempt_;

@@ -37,7 +37,7 @@ class StaticNodes : public NodeGroup {
   void mark_lost(int rank, const std::string& cause) override;
   void ask_for_member() override;
   void report_survival() override;
-  void report_bereft(const std::string& story) override;
+  void report_no_ranks(const std::string& story) override;
   void report_failure(const RankFailure& failure) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;
@@ -67,7 +67,7 @@ class StaticNodes : public NodeGroup {
   int node_rank_ = 0;
   int attempt_ = 0;
   int first_successor_ = 0;  // number of the first process that takes a lost rank's place
-  bool is_bereft_ = false;
+  bool has_no_ranks_ = false;
   std::optional<HeldPort> port_;  // of the attempt, for its programs
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<StoreClient> client_;

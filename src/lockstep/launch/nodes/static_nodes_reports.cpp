@@ -52,23 +52,23 @@ void StaticNodes::ask_for_member() {
 }
 
 void StaticNodes::report_survival() {
-  if (std::exchange(is_bereft_, false)) count(-1, "");
+  if (std::exchange(has_no_ranks_, false)) count(-1, "");
 }
 
-void StaticNodes::report_bereft(const std::string& story) {
-  if (!std::exchange(is_bereft_, true)) count(1, story.substr(0, kLongestStoryBytes));
+void StaticNodes::report_no_ranks(const std::string& story) {
+  if (!std::exchange(has_no_ranks_, true)) count(1, story.substr(0, kLongestStoryBytes));
 }
 
-void StaticNodes::report_success() { count(kSuccess - (std::exchange(is_bereft_, false) ? 1 : 0), ""); }
+void StaticNodes::report_success() { count(kSuccess - (std::exchange(has_no_ranks_, false) ? 1 : 0), ""); }
 
 // @param story  how the last rank of this node was lost
 void StaticNodes::count(std::int64_t change, const std::string& story) {
   notifier_.post([this, change, story, attempt = attempt_] {
     try {
       const std::int64_t tally = client_->add(key(attempt, "tally"), change);
-      const std::int64_t succeeded = tally / kSuccess, bereft = tally % kSuccess;
-      if (bereft == plan_.nodes) push_failure(story, attempt, plan_.max_restarts);
-      if (succeeded > 0 && succeeded + bereft == plan_.nodes) {
+      const std::int64_t succeeded = tally / kSuccess, without_ranks = tally % kSuccess;
+      if (without_ranks == plan_.nodes) push_failure(story, attempt, plan_.max_restarts);
+      if (succeeded > 0 && succeeded + without_ranks == plan_.nodes) {
         client_->push(key(attempt, "outcome"), text_of_outcome({true, true, false, ""}));
       }
     } catch (const Error& error) {

@@ -44,8 +44,8 @@ class StoreServer {
   /// LOCKSTEP_STORE.
   const SocketAddress& address() const;
 
-  /// Ranks of the newest generation (restart count) that left without a goodbye or fell silent, in the order in which
-  /// they did.
+  /// Ranks of the newest generation (restart count) whose connection ended without leaving, or fell silent, in the
+  /// order in which they did.
   std::vector<LostRank> lost_ranks() const;
   /// Puts a rank on the list of lost ranks of `generation`. A launcher calls this, because it learns how a process
   /// ended sooner and better than the socket does. If the rank is already on the list, its cause is replaced.

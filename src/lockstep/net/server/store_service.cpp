@@ -75,8 +75,8 @@ void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& 
       return handle_join(id, fields);
     case StoreOperation::Enter:
       return handle_enter(id, fields);
-    case StoreOperation::Goodbye:
-      return handle_goodbye(id, fields);
+    case StoreOperation::Leave:
+      return handle_leave(id, fields);
     case StoreOperation::Push:
       return handle_push(id, fields);
     case StoreOperation::Will:
@@ -91,7 +91,7 @@ void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& 
   throw WireError(fmt::format("asked for unknown operation {}", static_cast<int>(operation)));
 }
 
-void StoreService::handle_goodbye(RequestId id, WireReader& fields) {
+void StoreService::handle_leave(RequestId id, WireReader& fields) {
   fields.end();
   roster_.remove(id.connection);
   joiners_.erase(id.connection);

@@ -33,7 +33,7 @@ class StoreService {
   /// Handles one frame of a client that has proven itself. @throws WireError  if it is malformed: the connection must
   /// end
   void handle(ConnectionId connection, std::string_view frame, Clock::time_point now);
-  /// A connection ended. If it had joined and said no goodbye, its rank is lost.
+  /// A connection ended. If it had joined and not left, its rank is lost.
   void disconnected(ConnectionId connection, const std::string& cause);
   /// Puts ranks that were silent for longer than `limit` on the list of lost ranks. Carries out the wills of clients
   /// that were silent for longer than they promised.
@@ -69,7 +69,7 @@ class StoreService {
   void handle_wait(RequestId id, WireReader& fields);
   void handle_join(RequestId id, WireReader& fields);
   void handle_enter(RequestId id, WireReader& fields);
-  void handle_goodbye(RequestId id, WireReader& fields);
+  void handle_leave(RequestId id, WireReader& fields);
   void handle_cancel(RequestId id, WireReader& fields);
   void handle_push(RequestId id, WireReader& fields);
   void handle_will(RequestId id, WireReader& fields, Clock::time_point now);
@@ -92,7 +92,7 @@ class StoreService {
   std::atomic<std::uint64_t> requests_{0};
   std::int64_t newest_generation_ = 0;
   std::int64_t forgotten_before_ = 0;
-  std::set<ConnectionId> joiners_;       // connections that asked to join and have not said goodbye
+  std::set<ConnectionId> joiners_;       // connections that asked to join and have not left
   std::map<ConnectionId, Heard> heard_;  // for each joiner
 };
 

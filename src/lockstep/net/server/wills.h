@@ -29,7 +29,7 @@ class Wills {
   /// Replaces an earlier will of the connection.
   void make(ConnectionId connection, Will will, Time now) { made_[connection] = {std::move(will), now}; }
   void heard(ConnectionId connection, Time now);
-  /// Removes the will of a connection and returns it, to be carried out if the connection ended without a goodbye.
+  /// Removes the will of a connection and returns it, to be carried out if the connection ended without leaving.
   std::optional<Will> take(ConnectionId connection);
   /// Removes and returns the wills of connections that were silent for too long.
   std::vector<Will> take_silent(Time now);

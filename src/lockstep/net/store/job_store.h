@@ -18,7 +18,7 @@ class JobStore : public PrefixStore {
   JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<Store> client, const std::string& prefix,
            std::function<void()> on_finish);
 
-  /// Says goodbye. If this rank serves, waits until all others have left or are lost, or until the deadline passes.
+  /// Leaves. If this rank serves, waits until all others have left or are lost, or until the deadline passes.
   void finish(Deadline deadline) override;
 
  private:

@@ -208,10 +208,10 @@ void StoreClient::finish(Deadline deadline) {
   RequestChannel& channel = implementation_->channel();
   if (!channel.usable()) return;
   try {
-    channel.call(StoreOperation::Goodbye, {}, deadline, AtDeadline::Fail, "finish");
+    channel.call(StoreOperation::Leave, {}, deadline, AtDeadline::Fail, "finish");
   } catch (const Error& error) {
-    // The server ended before this client: no goodbye is needed, and the work is done.
-    log_info("no goodbye: {}", error.happened());
+    // The server ended before this client: nobody is left to be told, and the work is done.
+    log_info("the store could not be told that this client leaves: {}", error.happened());
   }
   channel.close("this rank has left the store");
 }

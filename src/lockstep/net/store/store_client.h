@@ -49,7 +49,7 @@ class StoreClient : public Store, public KeyedStore {
   /// @throws TimeoutError  if it cannot be reached by the deadline
   StoreClient(const SocketAddress& address, const std::string& secret, Deadline deadline,
               const StoreClientOptions& options = {});
-  /// Closes the connection without a goodbye: only `finish` says goodbye.
+  /// Closes the connection without leaving: only `finish` leaves.
   ~StoreClient() override;
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
@@ -90,7 +90,7 @@ class StoreClient : public Store, public KeyedStore {
   std::vector<LostRank> lost_ranks() override;
   /// Ends the connection as if it were lost, for `reason`: calls throw StoreLostError, those that wait now, too.
   void abandon(const std::string& reason);
-  /// Says goodbye and closes the connection. Later calls throw.
+  /// Leaves and closes the connection. Later calls throw.
   void finish(Deadline deadline) override;
   std::string job_key() const override;
 

@@ -21,7 +21,7 @@ enum class StoreOperation : std::uint8_t {
   NumKeys = 8,
   LostRanks = 9,
   Join = 10,
-  Goodbye = 11,
+  Leave = 11,
   Heartbeat = 12,  ///< answered unless its number is 0
   Cancel = 13,     ///< has no answer of its own; the request that it names is answered at once
   Push = 14,

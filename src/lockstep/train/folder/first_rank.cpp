@@ -11,7 +11,7 @@ void FirstRank::begin_callbacks(bool is_new) {
   if (is_new) begin_as_after_checkpoint();
 }
 
-void FirstRank::pursue_folder(const std::string& use) {
+void FirstRank::await_folder(const std::string& use) {
   if (!succession_.is_awaited()) return;
   use.empty() ? succession_.try_again() : succession_.wait(use);
   if (!succession_.is_awaited()) begin_as_first();

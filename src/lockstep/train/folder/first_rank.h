@@ -24,8 +24,8 @@ class FirstRank {
   void begin_callbacks(bool is_new);
   /// Between stages, on a rank that became the first one while the folder was still held: tries again.
   /// @param use  what needs the folder now; empty: nothing that could not be kept for later
-  void pursue_folder(const std::string& use);
-  /// After the last stage, as `note_ranks` and `pursue_folder`.
+  void await_folder(const std::string& use);
+  /// After the last stage, as `note_ranks` and `await_folder`.
   void take_folder_at_the_end();
   /// The training continues as after a checkpoint: callbacks see it begin.
   void begin_as_after_checkpoint();

@@ -139,7 +139,7 @@ void TrainingSession::run_stages() {
 }
 
 void TrainingSession::begin_stage() {
-  core_.first.pursue_folder(core_.state.use_of_folder());
+  core_.first.await_folder(core_.state.use_of_folder());
   core_.state.note_place();
   if (core_.state.stage() != Stage::Update) return;
   core_.state.note_buffers();
