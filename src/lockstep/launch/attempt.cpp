@@ -84,7 +84,7 @@ void Attempt::start(const std::vector<RankPlace>& places) {
 // Ranks that have announced it continue without one that fails, as long as one of them is there or has succeeded. If
 // the last one of this node fails, the other nodes may have one.
 bool Attempt::is_survived(const RankEnd& end) const {
-  if (failed_ || has_reported_ || outcome_ || signal_ || end.status.success() || end.was_asked) return false;
+  if (is_over() || end.status.success() || end.was_asked) return false;
   if (stopped_in_order(end)) return false;
   const bool has_others = ranks_.running_members() > 0 || ranks_.a_member_succeeded() || nodes_.spans_nodes();
   return ranks_.last_announced_survival() && has_others;
@@ -124,7 +124,7 @@ void Attempt::take_grants() {
     if (to_replace_.empty()) continue;
     const RankEnd end = std::move(to_replace_.front());
     to_replace_.pop_front();
-    if (member && !failed_ && !has_reported_ && !outcome_ && !signal_) replace(end, *member);
+    if (member && !is_over()) replace(end, *member);
   }
 }
 
@@ -145,18 +145,18 @@ void Attempt::take_end(const RankEnd& last) {
     nodes_.mark_lost(end.member, end.status.describe());
     if (is_survived(end)) {
       continue_without(end);
-    } else {
-      failed_ = true;
+    } else if (phase_ == Phase::Running) {
+      phase_ = Phase::AwaitsCause;
     }
   }
   // Nobody is left to let the others in.
-  if (!failed_ && !signal_ && ranks_.running_members() == 0 && ranks_.a_member_succeeded() && !ranks_.all_ended()) {
+  if (phase_ == Phase::Running && !signal_ && ranks_.running_members() == 0 && ranks_.a_member_succeeded() &&
+      !ranks_.all_ended()) {
     ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
   }
-  if (failed_) {
-    const bool is_stopping = has_reported_ || outcome_ || signal_;
-    if (!end.was_asked && !is_stopping) report_once_cause_is_known();
-  } else if (ranks_.all_ended() && !signal_ && ranks_.a_member_succeeded()) {
+  if (phase_ == Phase::AwaitsCause) {
+    if (!end.was_asked && !outcome_ && !signal_) report_once_cause_is_known();
+  } else if (phase_ == Phase::Running && ranks_.all_ended() && !signal_ && ranks_.a_member_succeeded()) {
     nodes_.report_success();
   }
 }
@@ -179,7 +179,7 @@ void Attempt::report_once_cause_is_known() {
 
 void Attempt::report_failure() {
   report_at_ = Deadline::never();
-  has_reported_ = true;
+  phase_ = Phase::Reported;
   const RankEnd& first = *first_failure(ranks_.ends());
   own_story_ = describe_failure(first);
   const bool was_warned = obeyed_warning(first) || died_of_warning(first);

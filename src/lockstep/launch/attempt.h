@@ -36,6 +36,15 @@ class Attempt {
   const std::vector<RankEnd>& ends() const { return ranks_.ends(); }
 
  private:
+  /// How far a failure of this node's ranks has come.
+  enum class Phase {
+    Running,      ///< there is none that others do not survive
+    AwaitsCause,  ///< another rank's end may explain it
+    Reported      ///< the other nodes know it
+  };
+
+  /// Whether the ranks end, or are to: of a failure here, of one elsewhere, or by a signal.
+  bool is_over() const { return phase_ != Phase::Running || outcome_ || signal_; }
   void take_end(const RankEnd& end);
   bool is_survived(const RankEnd& end) const;
   void continue_without(const RankEnd& end);
@@ -57,8 +66,7 @@ class Attempt {
   EventLoop::Token outcome_watch_ = 0;
   EventLoop::Token grant_watch_ = 0;
   std::deque<RankEnd> to_replace_;  // lost ranks for which a process was asked
-  bool failed_ = false;
-  bool has_reported_ = false;  // a failure, to the other nodes
+  Phase phase_ = Phase::Running;
   bool urgent_ = false;
   Deadline report_at_ = Deadline::never();
   std::string own_story_;
