@@ -19,7 +19,6 @@ LARGE = {
     "lockstep::CsvEncoding": (30, 2, "its JSON has a file"),
     "lockstep::Diagnosis": (30, 2, "its messages have a file"),
     "lockstep::DistributedDataParallelBase": (39, 3, "has what a fused update has, until fuse returns it"),
-    "lockstep::ElasticNodes": (42, 3, "serves, joins and reports under one mutex"),
     "lockstep::FusedUpdate": (30, 3, "making and ending, and clipping, have a file each"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
     "lockstep::RankGroup": (33, 3, "warnings, and processes for lost ranks, have a file each"),

@@ -227,7 +227,7 @@ CONNECTIONS = [
     ("a rank ended the group, and the others make new connections", MEMBER, "      may_repeat = false;\n", ""),
 ]
 
-MOVES, NODES = "src/lockstep/launch/elastic/elastic_takeover.cpp", "src/lockstep/launch/elastic/elastic_nodes.cpp"
+MOVES, NODES = "src/lockstep/launch/elastic/server_side.cpp", "src/lockstep/launch/elastic/elastic_nodes.cpp"
 # Launchers: how they notice that the store is lost, and tell their ranks. Real hosts, whose links go down.
 HOW_IT_MOVES = [
     ("a host that does not answer counts as ended", MOVES,
@@ -236,11 +236,11 @@ HOW_IT_MOVES = [
     ("a host that was given up takes over", MOVES,
      "if (!takeover.is_possible() || (returns && !has_ended)) return false;",
      "if (!takeover.is_possible()) return false;"),
-    ("a host gives the serving one up as soon as that gives it up", NODES, "kTimeToBeTakenBack{2}",
+    ("a host gives the serving one up as soon as that gives it up", MOVES, "kTimeToBeTakenBack{2}",
      "kTimeToBeTakenBack{0}"),
-    ("the ranks do not learn where the store is", MOVES, "    write_store_move(store_file_, move);\n", ""),
-    ("a launcher forgets the era", MOVES, "  standing_.note_era(order.world.era);\n", ""),
-    ("the roll that the ranks get is empty", MOVES, "  move.roll.insert(order.members.begin(), order.members.end());\n",
+    ("the ranks do not learn where the store is", NODES, "    write_store_move(store_file_, move);\n", ""),
+    ("a launcher forgets the era", NODES, "  state_.standing.note_era(order.world.era);\n", ""),
+    ("the roll that the ranks get is empty", NODES, "  move.roll.insert(order.members.begin(), order.members.end());\n",
      ""),
 ]
 
