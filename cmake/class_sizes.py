@@ -24,7 +24,6 @@ LARGE = {
     "lockstep::RankGroup": (33, 3, "warnings, and processes for lost ranks, have a file each"),
     "lockstep::ShardedCopies": (32, 2, "gathering has a file"),
     "lockstep::ShardedWeights": (49, 4, "gathers units, makes views and knows a rank's own parts"),
-    "lockstep::StaticNodes": (30, 2, "its reports have a file"),
     "lockstep::StoreService": (33, 2, "a function for each request; keys have a file"),
     "lockstep::Tokenizer": (30, 2, "saving has a file"),
     "lockstep::shm::Group": (53, 1, "a function for each of Communicator's calls"),

@@ -1,12 +1,15 @@
 #include "lockstep/launch/nodes/static_nodes.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <limits>
 #include <optional>
+#include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/launcher_name.h"
 #include "lockstep/launch/launcher_words.h"
@@ -22,9 +25,16 @@ namespace {
 constexpr std::chrono::seconds kAgreeTimeout{60};
 constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others get the outcome at once
-constexpr std::size_t kMostMissing = 16;
 constexpr int kMostRanksOfNode = 1 << 20;
 constexpr int kMostPorts = 65535;
+// A failure that another rank explains is reported this much later, because the cause may be on another node, whose
+// launcher reports it as soon as its rank has ended.
+constexpr std::chrono::milliseconds kPrecedenceOfCause{2000};
+constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
+// One number counts the nodes whose ranks have all succeeded, in steps of this, and those that have no rank left which
+// survives others. So a node that changes it sees both at one moment.
+constexpr std::int64_t kSuccess = std::int64_t{1} << 20;
+constexpr const char* kSuccessors = "launcher/successors";  // of lost ranks, in all attempts
 
 // The server ends by itself if it has a reason, which it reports.
 Error server_gone(const StoreLostError& error, const std::string& when) {
@@ -33,10 +43,7 @@ Error server_gone(const StoreLostError& error, const std::string& when) {
                error.where(), "see what that launcher says");
 }
 
-// The queue for launchers that ended while others were still awaited: their ids, each with the cause.
-std::string gone_queue(int node) { return "launcher/gone/" + std::to_string(node); }
 std::string first_in(const std::string& queue) { return queue + "/1"; }
-std::string node_key(int node) { return "launcher/node/" + std::to_string(node); }
 
 }  // namespace
 
@@ -49,6 +56,7 @@ StaticNodes::StaticNodes(const LaunchPlan& plan)
   self_.rest.clear();  // a node with its own number may have its own arguments
   if (plan.serves_store.value_or(node_rank_ == 0)) server_ = serve_job(address_, secret_);
   connect();
+  enrolment_.emplace(plan_, *client_, self_, node_rank_);
   try {
     enroll();
   } catch (const StoreLostError& error) {
@@ -75,92 +83,18 @@ void StaticNodes::connect() {
   }
 }
 
+void StaticNodes::enroll() {
+  enrolment_->claim_rank(server_ != nullptr);
+  enrolment_->await_all(notice_);
+  set_last_will(attempt_key(0, "ready/" + std::to_string(node_rank_)));
+}
+
 // The text that the others read in that queue if this launcher is lost from now on.
 void StaticNodes::set_last_will(const std::string& queue) {
   if (server_) return;  // if this launcher is lost, so is the store
   client_->set_will(
       queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostLauncherMark, node_rank_, self_.label()),
       plan_.keep_alive);
-}
-
-// A launcher that ended before all nodes had joined may be started again.
-void StaticNodes::claim_rank() {
-  const std::string own = nlohmann::json(self_).dump();
-  const std::string gone = gone_queue(node_rank_);
-  std::string stands = client_->compare_set(node_key(node_rank_), "", own);
-  if (stands != own && !has_begun() && last_in(gone) == parse_host_entry(stands).id) {
-    stands = client_->compare_set(node_key(node_rank_), stands, own);
-  }
-  if (stands != own) {
-    throw Error(fmt::format("two launchers claim node rank {}: this one, and that on {}", node_rank_,
-                            parse_host_entry(stands).label()),
-                at_launcher("rendezvous"),
-                "give each node its own --node-rank, from 0 to nnodes-1, and each job an endpoint of its own");
-  }
-  if (!server_) client_->set_will(gone, self_.id + " ", plan_.keep_alive);
-}
-
-bool StaticNodes::has_begun() { return client_->try_get(key(0, "ready/" + std::to_string(node_rank_))).has_value(); }
-
-// The first word of the newest text in that queue; empty if the queue is empty.
-std::string StaticNodes::last_in(const std::string& queue) {
-  const auto count = client_->try_get(queue);
-  const std::string text = count ? client_->try_get(queue + "/" + *count).value_or("") : "";
-  return text.substr(0, text.find(' '));
-}
-
-void StaticNodes::enroll() {
-  claim_rank();
-  const Deadline deadline = Deadline::after(plan_.join_timeout);
-  for (int node = 0; node < plan_.nodes; ++node) {
-    notice_.begin([this, node] { return "waiting for " + missing_nodes(node); }, deadline);
-    HostEntry peer;
-    try {
-      peer = parse_host_entry(client_->get(node_key(node), deadline));
-    } catch (const TimeoutError&) {
-      throw TimeoutError(
-          fmt::format("{} did not join within {} s", missing_nodes(node),
-                      std::chrono::duration<double>(plan_.join_timeout).count()),
-          at_launcher("rendezvous at " + address_.text()),
-          "start it with the same --master-addr and --master-port, or raise --rdzv-conf timeout=SECONDS");
-    }
-    if (const auto reason = difference(peer, self_)) {
-      throw Error(fmt::format("nodes {} and {} differ: {}", node, node_rank_, *reason), at_launcher("rendezvous"),
-                  "start every node with the same program and flags, and each job with a port of its own");
-    }
-  }
-  notice_.end();
-  set_last_will(key(0, "ready/" + std::to_string(node_rank_)));
-}
-
-// The launcher may have joined and ended while others were awaited; waiting for it would be useless.
-void StaticNodes::check_still_there(int node) {
-  const auto text = client_->try_get(node_key(node));
-  if (!text) return;
-  const HostEntry peer = parse_host_entry(*text);
-  if (last_in(gone_queue(node)) != peer.id) return;
-  throw Error(fmt::format("the launcher of node {} on {} ended before all nodes were there", node, peer.label()),
-              at_launcher("rendezvous"), "see what it says; start the job again");
-}
-
-// "node 3 of 4", "nodes 1, 3 of 4": the nodes from `from` on that have not joined.
-std::string StaticNodes::missing_nodes(int from) {
-  std::vector<int> missing;
-  int more = 0;
-  for (int node = from; node < plan_.nodes; ++node) {
-    if (node != from && client_->try_get(node_key(node))) continue;
-    if (missing.size() < kMostMissing) {
-      missing.push_back(node);
-    } else {
-      ++more;
-    }
-  }
-  return fmt::format("node{} {}{} of {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "", plan_.nodes);
-}
-
-std::string StaticNodes::key(int attempt, const std::string& what) const {
-  return "launcher/attempt/" + std::to_string(attempt) + "/" + what;
 }
 
 Agreement StaticNodes::agree() {
@@ -177,15 +111,15 @@ Agreement StaticNodes::agree() {
   agreement.world_size = 0;
   // The ranks of another node may use all of their time to end.
   const Deadline deadline = Deadline::after(kAgreeTimeout + plan_.grace_after_failure);
-  const auto ready = [this](int node) { return key(attempt_, "ready/" + std::to_string(node)); };
-  const std::string port_key = key(attempt_, "master_port");
+  const auto ready = [this](int node) { return attempt_key(attempt_, "ready/" + std::to_string(node)); };
+  const std::string port_key = attempt_key(attempt_, "master_port");
   if (node_rank_ == 0) client_->set(port_key, std::to_string(port_.emplace().number()));
-  set_last_will(key(attempt_, "outcome"));
+  set_last_will(attempt_key(attempt_, "outcome"));
   client_->push(ready(node_rank_), std::to_string(plan_.local_ranks));
   for (int node = 0; node < plan_.nodes; ++node) {
     notice_.begin(fmt::format("waiting until node {} is ready to start its ranks", node), deadline);
     try {
-      if (attempt_ == 0) check_still_there(node);
+      if (attempt_ == 0) enrolment_->check_still_there(node);
       const std::string local_ranks = client_->get(ready(node) + "/1", deadline);
       const auto story = story_of_loss(local_ranks);
       if (story) throw Error(*story, at_launcher("restart"), "see what it says; start the job again");
@@ -204,7 +138,7 @@ Agreement StaticNodes::agree() {
   agreement.restarts = attempt_ + successors();
   first_successor_ = agreement.world_size;
   const SignalsBlocked blocked;
-  watcher_ = start_thread("hears of the other nodes", [this] { watch_outcome(); });
+  watcher_ = start_thread("waits for the other nodes", [this] { watch_outcome(); });
   return agreement;
 }
 
@@ -216,12 +150,12 @@ void StaticNodes::watch_outcome() {
 }
 
 Outcome StaticNodes::wait_for_outcome() {
-  const std::string place = first_in(key(attempt_, "outcome"));
+  const std::string place = first_in(attempt_key(attempt_, "outcome"));
   try {
     const std::string text = client_->get(place, Deadline::never());
     Outcome outcome = outcome_in(place, text);
     if (story_of_loss(text)) lost_one_ = true;
-    if (!outcome.is_final) set_last_will(key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
+    if (!outcome.is_final) set_last_will(attempt_key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
     return outcome;
   } catch (const StoreLostError& error) {
     return {false, true, false, "the launcher of node 0, which serves the job's store, is lost: " + error.happened()};
@@ -230,6 +164,94 @@ Outcome StaticNodes::wait_for_outcome() {
   } catch (const std::exception& error) {
     return {false, true, false, std::string("the job's store cannot be read: ") + error.what()};
   }
+}
+
+void StaticNodes::mark_lost(int rank, const std::string& cause) {
+  if (server_) server_->mark_lost(attempt_, LostRank{rank, host_name(), cause});
+}
+
+int StaticNodes::successors() {
+  const auto count = client_->try_get(kSuccessors);
+  const int granted = count ? launcher_number(kSuccessors, *count, 0, std::numeric_limits<int>::max()) : 0;
+  return std::min(granted, plan_.max_restarts);  // one that is refused is counted for a moment
+}
+
+void StaticNodes::ask_for_member() {
+  notifier_.post([this, attempt = attempt_, first = first_successor_] {
+    std::optional<int> member;
+    try {
+      const std::int64_t number = client_->add(kSuccessors, 1);
+      if (attempt + number <= plan_.max_restarts) {
+        member = first + static_cast<int>(number) - 1;
+      } else {
+        client_->add(kSuccessors, -1);
+      }
+    } catch (const Error& error) {
+      log_info("no process takes a lost rank's place: {}", error.happened());  // the job ends without its store
+    }
+    grants_.push(member);
+  });
+}
+
+void StaticNodes::report_survival() {
+  if (std::exchange(has_no_ranks_, false)) count(-1, "");
+}
+
+void StaticNodes::report_no_ranks(const std::string& story) {
+  if (!std::exchange(has_no_ranks_, true)) count(1, story.substr(0, kLongestStoryBytes));
+}
+
+void StaticNodes::report_success() { count(kSuccess - (std::exchange(has_no_ranks_, false) ? 1 : 0), ""); }
+
+// @param story  how the last rank of this node was lost
+void StaticNodes::count(std::int64_t change, const std::string& story) {
+  notifier_.post([this, change, story, attempt = attempt_] {
+    try {
+      const std::int64_t tally = client_->add(attempt_key(attempt, "tally"), change);
+      const std::int64_t succeeded = tally / kSuccess, without_ranks = tally % kSuccess;
+      if (without_ranks == plan_.nodes) push_failure(story, attempt, plan_.max_restarts);
+      if (succeeded > 0 && succeeded + without_ranks == plan_.nodes) {
+        client_->push(attempt_key(attempt, "outcome"), text_of_outcome({true, true, false, ""}));
+      }
+    } catch (const Error& error) {
+      outcome_.publish({false, true, false, error.happened()});
+    }
+  });
+}
+
+void StaticNodes::push_failure(const std::string& story, int attempt, int max_restarts) {
+  try {
+    const Outcome outcome = Outcome::of_failure(story, attempt + successors(), max_restarts);
+    client_->push(attempt_key(attempt, "outcome"), text_of_outcome(outcome));
+  } catch (const Error&) {
+    // The store has ended, and so has the job: only this node's story is left to report.
+    outcome_.publish(Outcome::of_failure(story, attempt, max_restarts));
+  }
+}
+
+// The first outcome in the queue counts. Another node's cause has time to arrive before what it explains, which is then
+// dropped.
+void StaticNodes::report_failure(const RankFailure& failure) {
+  const int restarts = failure.recurs ? Outcome::kNoRestarts : plan_.max_restarts;
+  const auto push = [this, story = failure.story.substr(0, kLongestStoryBytes), attempt = attempt_, restarts] {
+    push_failure(story, attempt, restarts);
+  };
+  if (failure.blames_a_peer) {
+    notifier_.post_later(Deadline::after(kPrecedenceOfCause), push);
+  } else {
+    notifier_.post(push);
+  }
+}
+
+void StaticNodes::report_leaving(const std::string& why) {
+  notifier_.post([this, why, queue = attempt_key(attempt_, "outcome")] {
+    const Outcome outcome{false, true, false, why};
+    try {
+      client_->push(queue, text_of_outcome(outcome));
+    } catch (const Error&) {
+      outcome_.publish(outcome);
+    }
+  });
 }
 
 void StaticNodes::leave() {

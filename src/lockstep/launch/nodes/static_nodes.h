@@ -10,6 +10,7 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/host_entry.h"
+#include "lockstep/launch/nodes/node_enrolment.h"
 #include "lockstep/launch/nodes/node_group.h"
 #include "lockstep/launch/nodes/store_notifier.h"
 #include "lockstep/launch/nodes/wait_notice.h"
@@ -46,19 +47,13 @@ class StaticNodes : public NodeGroup {
 
  private:
   void connect();
-  void claim_rank();
-  bool has_begun();
-  std::string last_in(const std::string& queue);
   void enroll();
-  void check_still_there(int node);
-  std::string missing_nodes(int from);
   void count(std::int64_t change, const std::string& story);
   int successors();
   void push_failure(const std::string& story, int attempt, int max_restarts);
   void watch_outcome();
   Outcome wait_for_outcome();
   void set_last_will(const std::string& queue);
-  std::string key(int attempt, const std::string& what) const;
 
   const LaunchPlan& plan_;
   SocketAddress address_;
@@ -71,6 +66,7 @@ class StaticNodes : public NodeGroup {
   std::optional<HeldPort> port_;  // of the attempt, for its programs
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<StoreClient> client_;
+  std::optional<NodeEnrolment> enrolment_;
   std::thread watcher_;  // waits for the outcome of an attempt
   std::atomic<bool> lost_one_{false};
   WaitNotice notice_;
