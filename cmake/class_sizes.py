@@ -21,7 +21,6 @@ LARGE = {
     "lockstep::DistributedDataParallelBase": (39, 3, "has what a fused update has, until fuse returns it"),
     "lockstep::FusedUpdate": (30, 3, "making and ending, and clipping, have a file each"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
-    "lockstep::RankGroup": (33, 3, "warnings, and processes for lost ranks, have a file each"),
     "lockstep::ShardedCopies": (32, 2, "gathering has a file"),
     "lockstep::ShardedWeights": (49, 4, "gathers units, makes views and knows a rank's own parts"),
     "lockstep::StoreService": (33, 2, "a function for each request; keys have a file"),

@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kSpareDelay{1};
 constexpr std::chrono::seconds kUntilWarningsAreHandled{3};
 
 /// One rank of a RankGroup, for its sources only.
-struct RankGroup::Rank {
+struct GroupRank {
   RankPlace place;
   ChildCommand command;
   ChildProcess process;
@@ -35,6 +35,15 @@ struct RankGroup::Rank {
   UniqueFd err_file;
   std::string err_path;
 
+  /// Makes what its stdout and stderr go to. @return  the descriptor for the process; -1: the launcher's own
+  int connect_stdout(const LauncherParts& parts, const std::string& folder);
+  /// Stderr passes through the launcher, which keeps its end, unless it is written directly to a file.
+  int connect_stderr(const LauncherParts& parts, const std::string& folder);
+  template <typename Act>
+  void each_stream(Act act) const {
+    if (out) act(*out);
+    if (err) act(*err);
+  }
   bool has_announced_survival() const {
     std::error_code ignored;
     return std::filesystem::exists(place.survival_file, ignored);

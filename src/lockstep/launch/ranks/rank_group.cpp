@@ -1,19 +1,16 @@
 #include "lockstep/launch/ranks/rank_group.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/ranks/group_rank.h"
 #include "lockstep/launch/ranks/last_words.h"
+#include "lockstep/launch/ranks/rank_warnings.h"
 #include "lockstep/launch/ranks/written_cause.h"
 #include "lockstep/start/start_variables.h"
 
@@ -21,33 +18,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLastLines = 20;
-
-UniqueFd open_file(const std::string& path, int flags) {
-  UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
-  if (!file) {
-    throw Error("cannot open " + path + ": " + errno_text(errno), "the launcher",
-                "choose a folder that you may write to with --log-dir");
-  }
-  return file;
-}
-
-UniqueFd log_file(const std::string& path) { return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND); }
-
-// "[default0]:" as in torchrun, or the text of torchrun's variable for it.
-std::string line_prefix(const RankPlace& place) {
-  const char* pattern = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  if (pattern == nullptr) return fmt::format("[{}{}]:", place.role, place.local_rank);
-  std::string text = pattern;
-  const std::pair<std::string, std::string> values[] = {{"${role_name}", place.role},
-                                                        {"${local_rank}", std::to_string(place.local_rank)},
-                                                        {"${rank}", std::to_string(place.rank)}};
-  for (const auto& [name, value] : values) {
-    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
-      text.replace(at, name.size(), value);
-    }
-  }
-  return text;
-}
 
 // True if the process runs, or has ended and waits for `take_end`; `info` tells which.
 bool look_at(const ChildProcess& process, siginfo_t& info, int flags) {
@@ -58,7 +28,7 @@ bool look_at(const ChildProcess& process, siginfo_t& info, int flags) {
 }  // namespace
 
 RankGroup::RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end, std::function<void()> on_survival)
-    : parts_(parts), on_end_(std::move(on_end)), on_survival_(std::move(on_survival)) {
+    : parts_(parts), on_end_(std::move(on_end)), announcements_(ranks_, std::move(on_survival)) {
   parts_.out.set_on_room([this] { resume_output(); });
   parts_.err.set_on_room([this] { resume_output(); });
 }
@@ -86,7 +56,30 @@ void RankGroup::start(const std::vector<RankPlace>& places) {
   }
   if (parts_.plan.warm_spares && parts_.plan.may_start_again(places.front().restart_count))
     prepare_at_ = Deadline::after(kSpareDelay);
-  look_soon();
+  announcements_.look_soon();
+}
+
+GroupRank& RankGroup::that_ended(const RankEnd& end) const {
+  const auto is_it = [&](const auto& each) { return each->process.pid == end.pid && each->ended; };
+  return **std::find_if(ranks_.rbegin(), ranks_.rend(), is_it);
+}
+
+void RankGroup::replace(const RankEnd& lost, int member) {
+  GroupRank& ended = that_ended(lost);
+  RankPlace place = ended.place;
+  place.member = member;
+  GroupRank& rank = start_rank(place, node_cores());
+  try {
+    confirm_start(rank.process, rank.command);
+  } catch (const Error&) {
+    rank.ended = true;
+    --running_;
+    parts_.loop.forget(std::exchange(rank.watch, 0));
+    throw;
+  }
+  ended.command = ChildCommand{};  // the environment is large, and the new process has its own
+  announcements_.look_soon();
+  if (parts_.plan.warm_spares) prepare_at_ = Deadline::after(kSpareDelay);
 }
 
 void RankGroup::prepare_spares() {
@@ -96,48 +89,9 @@ void RankGroup::prepare_spares() {
   parts_.spares.prepare(std::move(commands));
 }
 
-int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
-  const std::size_t i = rank.index();
-  const bool shown = parts_.plan.shown[i];
-  const std::string path = folder + "/stdout.log";
-  if (parts_.plan.tee[i].out) {
-    rank.out = std::make_unique<OutputStream>(
-        parts_.loop, OutputStream::Targets{shown ? &parts_.out : nullptr, line_prefix(rank.place), log_file(path),
-                                           fmt::format("stdout of rank {}, {},", rank.place.rank, path)});
-    return rank.out->write_end();
-  }
-  if (parts_.plan.redirects[i].out) {
-    rank.out_file = log_file(path);
-  } else if (!shown) {
-    rank.out_file = open_file("/dev/null", O_WRONLY);
-  }
-  return rank.out_file.get();
-}
-
-// Stderr passes through the launcher, which keeps its end, unless it is written directly to a file.
-int RankGroup::connect_stderr(Rank& rank, const std::string& folder) {
-  const std::size_t i = rank.index();
-  const bool tee = parts_.plan.tee[i].err;
-  if (!tee && parts_.plan.redirects[i].err) {
-    rank.err_path = folder + "/stderr.log";
-    rank.err_file = log_file(rank.err_path);
-    return rank.err_file.get();
-  }
-  OutputStream::Targets targets;
-  if (parts_.plan.shown[i]) targets.console = &parts_.err;
-  if (tee) {
-    targets.prefix = line_prefix(rank.place);
-    const std::string path = folder + "/stderr.log";
-    targets.file = log_file(path);
-    targets.name = fmt::format("stderr of rank {}, {},", rank.place.rank, path);
-  }
-  rank.err = std::make_unique<OutputStream>(parts_.loop, std::move(targets));
-  return rank.err->write_end();
-}
-
-RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
-  ranks_.push_back(std::make_unique<Rank>());
-  Rank& rank = *ranks_.back();
+GroupRank& RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
+  ranks_.push_back(std::make_unique<GroupRank>());
+  GroupRank& rank = *ranks_.back();
   rank.place = place;
   rank.is_member = place.member < 0;
   const std::string folder = parts_.folder.rank_path(place.generation, place.local_rank, place.member);
@@ -151,8 +105,8 @@ RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& 
   rank.command.environment = merged_environment(own_environment(), variables);
   if (place.memory >= 0) rank.command.kept.push_back(place.memory);
   rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
-  rank.command.out = connect_stdout(rank, folder);
-  rank.command.err = connect_stderr(rank, folder);
+  rank.command.out = rank.connect_stdout(parts_, folder);
+  rank.command.err = rank.connect_stderr(parts_, folder);
 
   rank.ended = true;  // until it has started
   auto spare = parts_.spares.release(place.local_rank, rank.command);
@@ -162,9 +116,7 @@ RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& 
   ++running_;
   if (!spare) parts_.guard.add_group(rank.process.pid);
   rank.watch = parts_.loop.watch_readable(rank.process.pidfd.get(), [this, &rank] { take_end(rank); });
-  for (auto* stream : {rank.out.get(), rank.err.get()}) {
-    if (stream != nullptr) stream->close_write_end();
-  }
+  rank.each_stream([](OutputStream& stream) { stream.close_write_end(); });
   rank.out_file.reset();
   rank.err_file.reset();
   return rank;
@@ -172,19 +124,17 @@ RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& 
 
 Deadline RankGroup::next_deadline() const {
   const auto by_time = [](const Deadline& a, const Deadline& b) { return a.at() < b.at(); };
-  return std::min({act_at_, prepare_at_, look_at_, warn_at_}, by_time);
+  return std::min({act_at_, prepare_at_, announcements_.next_look(), warn_at_}, by_time);
 }
 
-void RankGroup::take_end(Rank& rank) {
+void RankGroup::take_end(GroupRank& rank) {
   siginfo_t info{};
   if (!look_at(rank.process, info, 0) || info.si_pid == 0) return;
   rank.ended = true;
   --running_;
   parts_.loop.forget(std::exchange(rank.watch, 0));
   rank.process.pidfd.reset();  // a job may lose any number of ranks
-  for (auto* stream : {rank.out.get(), rank.err.get()}) {
-    if (stream != nullptr) stream->drain();
-  }
+  rank.each_stream([](OutputStream& stream) { stream.drain(); });
   RankEnd end;
   end.rank = rank.place.rank;
   end.local_rank = rank.place.local_rank;
@@ -198,7 +148,7 @@ void RankGroup::take_end(Rank& rank) {
   end.error = read_error_file(rank.place.error_file, rank.process.pid);
   if (!end.error.is_known && end.error.message.empty()) end.error.cause = cause_in_text(end.last_lines);
   ends_.push_back(end);
-  greet_those_who_announced();  // whether the others survive this end depends on who has joined them
+  announcements_.take_notice();  // whether the others survive this end depends on who has joined them
   on_end_(ends_.back());
 }
 
@@ -237,12 +187,35 @@ void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
 
 void RankGroup::act_on_time() {
   if (prepare_at_.passed()) prepare_spares();
-  if (look_at_.passed()) look_for_announcements();
-  if (warn_at_.passed()) pass_on_warnings();
+  if (announcements_.next_look().passed()) announcements_.look();
+  if (warn_at_.passed()) warn_at_ = pass_on_warnings(ranks_);
   if (!act_at_.passed()) return;
   signal_all(SIGKILL);
   // Soon again: a process may have joined the group in between.
   act_at_ = all_ended() ? Deadline::never() : Deadline::after(std::chrono::milliseconds(100));
+}
+
+int RankGroup::joined_members() const {
+  return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(),
+                                        [](const auto& rank) { return rank->place.member >= 0 && rank->is_member; }));
+}
+
+bool RankGroup::a_member_succeeded() const {
+  return std::any_of(ends_.begin(), ends_.end(),
+                     [](const RankEnd& end) { return end.was_member && end.status.success(); });
+}
+
+std::vector<std::string> RankGroup::survival_files() const {
+  std::vector<std::string> files;
+  for (const auto& rank : ranks_) {
+    if (!rank->ended) files.push_back(rank->place.survival_file);
+  }
+  return files;
+}
+
+bool RankGroup::last_announced_survival() const {
+  const GroupRank& rank = that_ended(ends_.back());
+  return !rank.is_member || rank.has_announced_survival();
 }
 
 bool RankGroup::is_running(pid_t pid) const {
@@ -258,18 +231,12 @@ bool RankGroup::is_running_rank(int rank) const {
 }
 
 void RankGroup::resume_output() {
-  for (const auto& rank : ranks_) {
-    for (auto* stream : {rank->out.get(), rank->err.get()}) {
-      if (stream != nullptr) stream->resume();
-    }
-  }
+  for (const auto& rank : ranks_) rank->each_stream([](OutputStream& stream) { stream.resume(); });
 }
 
 void RankGroup::finish_output() {
   for (const auto& rank : ranks_) {
-    for (auto* stream : {rank->out.get(), rank->err.get()}) {
-      if (stream != nullptr) stream->finish();
-    }
+    rank->each_stream([](OutputStream& stream) { stream.finish(); });
     parts_.guard.remove_group(rank->process.pid);
   }
 }

@@ -15,8 +15,10 @@
 #include "lockstep/launch/process/output_stream.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/ranks/cpu_share.h"
+#include "lockstep/launch/ranks/rank_announcements.h"
 #include "lockstep/launch/ranks/rank_end.h"
 #include "lockstep/launch/ranks/rank_environment.h"
+#include "lockstep/launch/ranks/rank_warnings.h"
 #include "lockstep/launch/ranks/spare_ranks.h"
 
 namespace lockstep {
@@ -58,7 +60,7 @@ class RankGroup {
   void stop(int signal, std::chrono::milliseconds grace);
   /// Sends a warning to the ranks that still run, and to the processes that they started. They may ignore it. A rank
   /// that has just started gets it when it handles the warning, or after 3 s.
-  void warn(int signal);
+  void warn(int signal) { warn_at_ = send_warning(ranks_, signal); }
   /// Starts a process that takes the place of a rank whose end the others survive: a warm spare if there is one.
   /// @throws Error  if it cannot be started
   void replace(const RankEnd& lost, int member);
@@ -73,7 +75,7 @@ class RankGroup {
 
   bool all_ended() const { return running_ == 0; }
   /// Ranks that run, without those that the others have not let in yet.
-  int running_members() const;
+  int running_members() const { return lockstep::running_members(ranks_); }
   /// Processes that have taken lost ranks' places, whether they run or not.
   int joined_members() const;
   /// Whether a member has ended well: then it has the whole result.
@@ -91,26 +93,18 @@ class RankGroup {
   void finish_output();
 
  private:
-  struct Rank;
-  Rank& start_rank(const RankPlace& place, const NodeCores& node);
-  Rank& that_ended(const RankEnd& end) const;
-  void look_soon();
-  void look_for_announcements();
-  bool greet_those_who_announced();
-  void greet(Rank& rank);
-  int connect_stdout(Rank& rank, const std::string& folder);
-  int connect_stderr(Rank& rank, const std::string& folder);
-  void take_end(Rank& rank);
+  GroupRank& start_rank(const RankPlace& place, const NodeCores& node);
+  GroupRank& that_ended(const RankEnd& end) const;
+  void take_end(GroupRank& rank);
   void prepare_spares();
   void signal_all(int signal);
-  void pass_on_warnings();
   void note_who_is_asked();
   void resume_output();
 
   LauncherParts parts_;
   std::function<void(const RankEnd&)> on_end_;
-  std::function<void()> on_survival_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
+  GroupRanks ranks_;
+  RankAnnouncements announcements_;
   std::vector<RankEnd> ends_;
   int running_ = 0;
   bool stopping_ = false;
@@ -118,10 +112,7 @@ class RankGroup {
   Deadline kill_at_ = Deadline::never();
   Deadline act_at_ = Deadline::never();
   Deadline prepare_at_ = Deadline::never();  // when to load spares for the next start
-  Deadline look_at_ = Deadline::never();     // when to see what ranks have announced
   Deadline warn_at_ = Deadline::never();     // when to see which ranks can take a warning
-  std::chrono::milliseconds look_interval_{0};
-  bool all_survive_ = false;  // has been reported
 };
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Warnings of batch systems, on their way to the ranks of a RankGroup.
+#include "lockstep/launch/ranks/rank_warnings.h"
+
 #include <signal.h>
 
 #include <set>
@@ -14,18 +15,18 @@ constexpr std::chrono::milliseconds kBetweenWarnings{20};
 
 }  // namespace
 
-void RankGroup::warn(int signal) {
-  for (const auto& rank : ranks_) {
+Deadline send_warning(const GroupRanks& ranks, int signal) {
+  for (const auto& rank : ranks) {
     if (rank->ended) continue;
     rank->warned_by = signal;
     rank->held.insert(signal);
   }
-  pass_on_warnings();
+  return pass_on_warnings(ranks);
 }
 
-void RankGroup::pass_on_warnings() {
-  warn_at_ = Deadline::never();
-  for (const auto& rank : ranks_) {
+Deadline pass_on_warnings(const GroupRanks& ranks) {
+  Deadline again = Deadline::never();
+  for (const auto& rank : ranks) {
     if (rank->ended) continue;
     const std::set<int> held = std::exchange(rank->held, {});
     for (const int signal : held) {
@@ -33,10 +34,11 @@ void RankGroup::pass_on_warnings() {
         ::kill(-rank->process.pid, signal);
       } else {
         rank->held.insert(signal);
-        warn_at_ = Deadline::after(kBetweenWarnings);
+        again = Deadline::after(kBetweenWarnings);
       }
     }
   }
+  return again;
 }
 
 }  // namespace lockstep
