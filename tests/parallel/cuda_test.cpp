@@ -234,6 +234,7 @@ TEST_P(CudaReplicas, InferWithTheWeightsThatTheModuleHas) {
       const at::Tensor want = net->forward(rows.to(device_of_rank(0)));
       EXPECT_TRUE(dp.forward(rows).allclose(want, 1e-5, 1e-6)) << when;  // rows on the CPU, for any number of devices
     };
+    net->eval();  // a forward that trains copies the weights in any case
     expect_all_replicas_agree("at first");
     dp.forward(rows.narrow(0, 0, 1)).square().mean().backward();  // one row: the first replica alone
     optimizer.step();
