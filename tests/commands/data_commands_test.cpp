@@ -74,8 +74,8 @@ TEST(ModelCommand, GetsAModelThatTrainCanName) {
   };
   add("owner/small/config.json", R"({"model_type":"bert"})");
   add("owner/small/model.safetensors", std::string(4000, 'w'));
-  add("owner/llama/config.json", R"({"model_type":"llama"})");
-  add("owner/llama/model.safetensors", "");
+  add("owner/falcon/config.json", R"({"model_type":"falcon"})");
+  add("owner/falcon/model.safetensors", "");
   RunningProgram server({"python3", std::string(LOCKSTEP_SOURCE_DIR) + "/tests/hub/hub_server.py", hub.path()});
   ASSERT_TRUE(server.wait_for(".\n", Deadline::after(std::chrono::seconds(60)))) << server.err();
   const std::string port = server.out().substr(5, server.out().find('.') - 5);
@@ -92,10 +92,10 @@ TEST(ModelCommand, GetsAModelThatTrainCanName) {
   EXPECT_TRUE(says(got.out, "2 files, 4.0 kB, in " + target)) << got.out;
   EXPECT_EQ(std::filesystem::file_size(target + "/model.safetensors"), 4000U);
 
-  const auto other = run_command({"model", "get", "owner/llama", "--output", folder / "llama"}, "", variables);
+  const auto other = run_command({"model", "get", "owner/falcon", "--output", folder / "falcon"}, "", variables);
   EXPECT_EQ(other.code, 1);
-  EXPECT_TRUE(says(other.err, "\"model_type\" is \"llama\", for which there is no such model")) << other.err;
-  EXPECT_FALSE(std::filesystem::exists(folder / "llama/model.safetensors"));
+  EXPECT_TRUE(says(other.err, "\"model_type\" is \"falcon\", for which there is no such model")) << other.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "falcon/model.safetensors"));
 
   const auto misspelt = run_command({"model", "get", "owner/smal", "--output", folder / "smal"}, "", variables);
   EXPECT_EQ(misspelt.code, 1);

@@ -78,13 +78,13 @@ TEST(ForeignJson, IsToldFromRowsAndFromSquad) {
 TEST(ForeignModels, AreRefusedBeforeTheirTokenizerAndWithTheCure) {
   const TemporaryFolder folder;
   const std::string rows = write_lines(folder / "rows.csv", "text,label\ngood,a\nbad,b\n");
-  std::filesystem::create_directories(folder / "llama");
-  write_lines(folder / "llama/config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})");
-  write_lines(folder / "llama/tokenizer.json", R"({"model": {"type": "Unigram"}})");
-  const ProgramEnd llama = run_command({"train", "--task", "text-classification", "--model", folder / "llama",
-                                        "--train-file", rows, "--output-dir", folder / "out"});
-  EXPECT_TRUE(says(llama.err, "is \"llama\", for which there is no such model")) << llama.err;
-  EXPECT_FALSE(says(llama.err, "Unigram")) << llama.err;
+  std::filesystem::create_directories(folder / "falcon");
+  write_lines(folder / "falcon/config.json", R"({"model_type": "falcon", "architectures": ["FalconForCausalLM"]})");
+  write_lines(folder / "falcon/tokenizer.json", R"({"model": {"type": "Unigram"}})");
+  const ProgramEnd falcon = run_command({"train", "--task", "text-classification", "--model", folder / "falcon",
+                                         "--train-file", rows, "--output-dir", folder / "out"});
+  EXPECT_TRUE(says(falcon.err, "is \"falcon\", for which there is no such model")) << falcon.err;
+  EXPECT_FALSE(says(falcon.err, "Unigram")) << falcon.err;
 
   BertConfig config;
   config.vocab_size = 2000;

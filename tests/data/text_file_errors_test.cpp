@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "a.jsonl",
                 "{\"messages\": [{\"role\": \"user\"}]}\n",
                 with({"text"}),
-                {"There are messages", "chat templates are not applied"}},
+                {"there is no column \"text\"", "chat templates are not applied"}},
         BadText{"number_as_text", "a.jsonl", "{\"t\": 3}\n", with({"t"}), {"\"t\" is a number, no text", "a.jsonl:1"}},
         BadText{"null_text", "a.jsonl", "{\"t\": null}\n", with({"t"}), {"\"t\" is empty", "a.jsonl:1, field \"t\""}},
         BadText{"null_label", "a.jsonl", "{\"t\": \"a\", \"l\": null}\n", with({"t"}, "l"), {"\"l\" is null"}},
