@@ -21,6 +21,8 @@ def run(program, entries):
             command = what if isinstance(what, list) else [
                 program, f"--gtest_filter={what}", f"--gtest_output=xml:{build}/test-results/{name}.xml"]
             lines.append(f"add_test({name} " + " ".join(f"[==[{word}]==]" for word in command) + ")")
+            if name == "lacks":
+                lines.append(f"set_tests_properties({name} PROPERTIES SKIP_RETURN_CODE 77)")
         (build / "CTestTestfile.cmake").write_text("\n".join(lines))
         done = subprocess.run([sys.executable, TESTS / "run_ctest.py", build], capture_output=True, text=True)
         return done.returncode, done.stdout[done.stdout.find(" tests in "):]
@@ -33,8 +35,9 @@ def check(status, end, want_status, *wanted):
 
 
 program = sys.argv[1]
-check(*run(program, {"fine": "Passes.*:Skips.*", "alone": "Passes.First"}), False,
-      "Skips.Always: no such thing here", "all 2 entries of ctest passed")
+check(*run(program, {"fine": "Passes.*:Skips.*", "alone": "Passes.First",
+                     "lacks": ["sh", "-c", "echo no such program here; exit 77"]}), False,
+      "Skips.Always: no such thing here", "lacks: no such program here", "all 3 entries of ctest passed")
 status, end = run(program, {"fine": "Passes.*", "wrong": "Passes.*:Fails.*", "killed": "IsKilled.*", "late": "ExitsLate.*",
                             "nothing": "Nowhere.*", "script": ["sh", "-c", "echo a broken rule; exit 3"],
                             "absent": ["/nowhere/program"]})

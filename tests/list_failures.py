@@ -18,6 +18,12 @@ def indented(lines):
     return [f"      {line}".rstrip().replace(PROJECT, "") for line in lines]
 
 
+def skips_itself(entry):
+    """An entry that ended with its SKIP_RETURN_CODE; list_skips.py has its reason."""
+    skip = entry.find("skipped")
+    return skip is not None and skip.get("message", "").startswith("SKIP_")
+
+
 def failed_tests(results):
     """Lines on the tests that failed in one file of results."""
     failed = [test for test in xml.parse(results).iter("testcase") if test.find("failure") is not None]
@@ -54,7 +60,7 @@ def main():
     log = (build / "Testing" / "ctest.log").read_text(errors="replace").split("The following tests FAILED:")[-1]
     reasons = dict(re.findall(r"^\s*\d+ - (\S+) \(([^)]*)\)", log, re.MULTILINE))
     entries = list(xml.parse(record).iter("testcase"))
-    failed = [entry for entry in entries if entry.get("status") in ("fail", "notrun")]
+    failed = [entry for entry in entries if entry.get("status") in ("fail", "notrun") and not skips_itself(entry)]
     for entry in failed:
         name = entry.get("name")
         print(f"  {name} ({reasons.get(name, 'Failed')}, {float(entry.get('time')):.0f} s)")
