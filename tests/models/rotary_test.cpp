@@ -89,7 +89,10 @@ TEST_P(RotaryFixtures, RunInEveryFloatingType) {
     model->to(type);
     const Tensor scores = model->forward(batch);
     EXPECT_EQ(scores.scalar_type(), type);
-    EXPECT_LT(gap(scores, exact), type == torch::kDouble ? 2e-5 : 0.1 * exact.abs().max().item<double>());
+    // In bf16 a row of small numbers is rounded much: transformers' own largest error is up to 13 % of the largest
+    // score here, and its norm up to 5 % of the scores' norm.
+    const double error = (scores.to(torch::kDouble) - exact.to(torch::kDouble)).norm().item<double>();
+    EXPECT_LT(error, (type == torch::kDouble ? 1e-6 : 0.1) * exact.norm().item<double>());
     model->loss(scores, batch).mean().backward();
     for (const auto& p : model->named_parameters()) {
       EXPECT_TRUE(p.value().grad().isfinite().all().item<bool>()) << p.key();

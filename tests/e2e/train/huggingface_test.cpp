@@ -1,5 +1,5 @@
-// Tests that Hugging Face's libraries open models that Lockstep saves, and the reverse. CONTRIBUTING.md explains
-// LOCKSTEP_HUGGINGFACE_PYTHON.
+// Tests that Hugging Face's libraries open models that Lockstep saves, and the reverse. docs/design/test-tools.md
+// explains LOCKSTEP_HUGGINGFACE_PYTHON.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -43,8 +43,9 @@ inline void expect_same_facts(const nlohmann::json& got, const nlohmann::json& w
 inline void expect_facts_of_today(const std::string& name) {
   const char* python = std::getenv("LOCKSTEP_HUGGINGFACE_PYTHON");
   if (python == nullptr) {
-    GTEST_SKIP() << "LOCKSTEP_HUGGINGFACE_PYTHON names no interpreter with transformers 5, see CONTRIBUTING.md; the "
-                    "recorded facts are asserted all the same";
+    GTEST_SKIP()
+        << "LOCKSTEP_HUGGINGFACE_PYTHON names no interpreter with transformers 5, see docs/design/test-tools.md; the "
+           "recorded facts are asserted all the same";
   }
   const auto want = huggingface_facts(name);
   const std::string version = want.at("versions").at("transformers").get<std::string>();
