@@ -12,7 +12,7 @@ void run_sbatch(std::string_view bytes) {
   for (const ShellCommand& command : shell_commands(script)) {
     LOCKSTEP_HOLDS(command.line >= 1 && !command.words.empty());
   }
-  for (const SbatchFinding& finding : check_sbatch_file(script)) {
+  for (const FileFinding& finding : check_sbatch_file(script)) {
     LOCKSTEP_HOLDS(finding.line >= 0 && !finding.problem.empty());
   }
 }

@@ -74,7 +74,7 @@ TEST(SbatchFile, RefusesWhatSlurmWould) {
 
 std::vector<std::string> problems_of(const std::string& text) {
   std::vector<std::string> problems;
-  for (const SbatchFinding& finding : check_sbatch_file(text)) {
+  for (const FileFinding& finding : check_sbatch_file(text)) {
     problems.push_back(std::to_string(finding.line) + ": " + finding.problem + " | " + finding.fix);
   }
   return problems;

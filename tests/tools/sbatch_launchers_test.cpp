@@ -9,7 +9,7 @@ namespace {
 
 std::vector<std::string> findings_in(const std::string& text) {
   std::vector<std::string> findings;
-  for (const SbatchFinding& finding : check_sbatch_file(text)) {
+  for (const FileFinding& finding : check_sbatch_file(text)) {
     findings.push_back(std::to_string(finding.line) + ": " + finding.problem + " | " + finding.fix);
   }
   return findings;

@@ -36,7 +36,7 @@ int count_at(const YAML::Node& node, int otherwise) {
 
 class KubernetesChecker {
  public:
-  KubernetesChecker(const YAML::Node& job, const YamlNodes& services, std::vector<KubernetesFinding>& findings)
+  KubernetesChecker(const YAML::Node& job, const YamlNodes& services, std::vector<FileFinding>& findings)
       : job_(job), pod_(node_at(job, {"spec", "template", "spec"})), services_(services), findings_(findings) {
     name_ = scalar_of(node_at(job, {"metadata", "name"}));
     completions_ = count_at(node_at(job, {"spec", "completions"}), 1);
@@ -177,7 +177,7 @@ class KubernetesChecker {
 
   YAML::Node job_, pod_, container_;
   const YamlNodes& services_;
-  std::vector<KubernetesFinding>& findings_;
+  std::vector<FileFinding>& findings_;
   std::string name_;
   std::string words_;  // of the command, underscores as hyphens
   int completions_ = 1;
@@ -187,7 +187,7 @@ class KubernetesChecker {
 
 }  // namespace
 
-std::vector<KubernetesFinding> check_kubernetes_file(const std::string& text) {
+std::vector<FileFinding> check_kubernetes_file(const std::string& text) {
   YamlNodes jobs, services;
   try {
     for (const YAML::Node& document : YAML::LoadAll(text)) {
@@ -199,7 +199,7 @@ std::vector<KubernetesFinding> check_kubernetes_file(const std::string& text) {
     throw Error(fmt::format("it is not YAML: {}", error.msg), fmt::format("line {}", error.mark.line + 1),
                 "kubectl apply --dry-run=client -f FILE reports the place, too");
   }
-  std::vector<KubernetesFinding> findings;
+  std::vector<FileFinding> findings;
   if (jobs.empty())
     findings.push_back({0, "there is no Job in it", "write one: lockstep kubernetes --image IMAGE -- PROGRAM"});
   for (const YAML::Node& job : jobs) KubernetesChecker(job, services, findings).check();

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include <array>
-#include <fstream>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/regular_file.h"
+#include "lockstep/net/secret.h"
+#include "tools/frame/file_findings.h"
 #include "tools/frame/subcommand.h"
 #include "tools/kubernetes/kubernetes_check.h"
 #include "tools/kubernetes/kubernetes_job.h"
@@ -16,17 +15,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
-
-std::string random_secret() {
-  std::array<char, 32> bytes{};
-  std::ifstream random("/dev/urandom", std::ios::binary);
-  if (!random.read(bytes.data(), bytes.size())) {
-    throw Error("cannot read random bytes", "/dev/urandom", "name a Secret that exists: --secret NAME");
-  }
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
 
 class Kubernetes : public Subcommand {
  public:
@@ -68,7 +56,7 @@ class Kubernetes : public Subcommand {
     if (!check_.empty()) return check(streams.out);
     if (options_.image.empty())
       throw UsageError("--image is required", "lockstep kubernetes", "name the image that has the program");
-    const std::string text = kubernetes_job(options_, options_.secret.empty() ? random_secret() : "");
+    const std::string text = kubernetes_job(options_, options_.secret.empty() ? make_secret() : "");
     if (file_.empty()) {
       streams.out << text;
       return 0;
@@ -82,13 +70,7 @@ class Kubernetes : public Subcommand {
   int check(std::ostream& out) const {
     if (!options_.command.empty())
       throw UsageError("--check takes no program", "lockstep kubernetes", "leave the program out");
-    const auto findings = check_kubernetes_file(read_file_or_pipe(check_, kMostManifestBytes));
-    for (const KubernetesFinding& finding : findings) {
-      const std::string place = finding.line > 0 ? fmt::format("{}:{}", check_, finding.line) : check_;
-      fmt::print(out, "{}: {} [fix: {}]\n", place, finding.problem, finding.fix);
-    }
-    if (findings.empty()) fmt::print(out, "{}: nothing found\n", check_);
-    return findings.empty() ? 0 : 1;
+    return print_findings(out, check_, check_kubernetes_file(read_file_or_pipe(check_, kMostManifestBytes)));
   }
 
   KubernetesOptions options_;

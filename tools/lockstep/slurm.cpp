@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/regular_file.h"
+#include "tools/frame/file_findings.h"
 #include "tools/frame/subcommand.h"
 #include "tools/slurm/sbatch_file.h"
 
@@ -69,13 +70,7 @@ class Slurm : public Subcommand {
   int check(std::ostream& out) const {
     if (!options_.command.empty())
       throw UsageError("--check takes no program", "lockstep slurm", "leave the program out");
-    const auto findings = check_sbatch_file(script_text(check_));
-    for (const SbatchFinding& finding : findings) {
-      const std::string place = finding.line > 0 ? fmt::format("{}:{}", check_, finding.line) : check_;
-      fmt::print(out, "{}: {} [fix: {}]\n", place, finding.problem, finding.fix);
-    }
-    if (findings.empty()) fmt::print(out, "{}: nothing found\n", check_);
-    return findings.empty() ? 0 : 1;
+    return print_findings(out, check_, check_sbatch_file(script_text(check_)));
   }
 
   SbatchOptions options_;

@@ -20,12 +20,12 @@ struct AskedOfSlurm {
 
 /// What goes wrong with the launchers that srun starts on the hosts of a job: no place for each host, several of them
 /// on one host.
-std::vector<SbatchFinding> check_places(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked);
+std::vector<FileFinding> check_places(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked);
 
 /// Whether the warning that a script asks for arrives at the ranks: it goes to the wrong processes, or to a launcher or
 /// shell that dies of it. `harmless` says of a command that it starts no training.
-std::vector<SbatchFinding> check_warning(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked,
-                                         bool (*is_harmless)(const std::string& word));
+std::vector<FileFinding> check_warning(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked,
+                                       bool (*is_harmless)(const std::string& word));
 
 /// Whether a command of the script starts a launcher by srun.
 bool starts_launcher_by_srun(const std::vector<ShellCommand>& commands);

@@ -24,7 +24,7 @@ class PlaceCheck {
     per_node_ = number_among(started.options, "ntasks-per-node").value_or(per_node_);
   }
 
-  std::vector<SbatchFinding> run() {
+  std::vector<FileFinding> run() {
     if (per_node_ > 1) {
       find(fmt::format("srun starts {} {} times on each host, where one of them starts all ranks of the host",
                        kind_.name, per_node_),
@@ -81,17 +81,17 @@ class PlaceCheck {
   const LauncherKind& kind_;
   int nodes_;
   int per_node_;
-  std::vector<SbatchFinding> findings_;
+  std::vector<FileFinding> findings_;
 };
 
 }  // namespace
 
-std::vector<SbatchFinding> check_places(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked) {
-  std::vector<SbatchFinding> findings;
+std::vector<FileFinding> check_places(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked) {
+  std::vector<FileFinding> findings;
   for (const ShellCommand& command : commands) {
     const StartedProgram started = started_by(command);
     if (!started.by_srun || !started.launcher) continue;
-    for (SbatchFinding& finding : PlaceCheck(started, asked).run()) findings.push_back(std::move(finding));
+    for (FileFinding& finding : PlaceCheck(started, asked).run()) findings.push_back(std::move(finding));
   }
   return findings;
 }

@@ -67,7 +67,7 @@ std::optional<std::string> wrong_value(const SlurmOption& option) {
 
 class SbatchCheck {
  public:
-  std::vector<SbatchFinding> run(const std::string& text) {
+  std::vector<FileFinding> run(const std::string& text) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       ++line_;
@@ -248,11 +248,11 @@ class SbatchCheck {
   std::map<std::string, Place> values_;  // #SBATCH options
   Place comment_nodes_;
   std::vector<std::pair<int, bool>> unstarted_;  // lines of commands that run without srun; true: a launcher
-  std::vector<SbatchFinding> findings_;
+  std::vector<FileFinding> findings_;
 };
 
 }  // namespace
 
-std::vector<SbatchFinding> check_sbatch_file(const std::string& text) { return SbatchCheck().run(text); }
+std::vector<FileFinding> check_sbatch_file(const std::string& text) { return SbatchCheck().run(text); }
 
 }  // namespace lockstep

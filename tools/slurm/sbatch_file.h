@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/frame/file_findings.h"
+
 namespace lockstep {
 
 /// The properties of a Slurm job, under sbatch's names; empty and 0 mean the cluster's default.
@@ -29,15 +31,8 @@ struct SbatchOptions {
 /// @throws Error  naming the option, if one is invalid for Slurm
 std::string sbatch_file(const SbatchOptions& options);
 
-/// A place in a script for sbatch that does not do what its author intends.
-struct SbatchFinding {
-  int line = 0;  ///< from 1; 0 if something is missing from the script
-  std::string problem;
-  std::string fix;
-};
-
 /// Problems in a script that should start a data-parallel job: programs without srun, options that srun and sbatch do
 /// not know, GPUs that do not fit the tasks, comments that contradict the options. Empty if none was found.
-std::vector<SbatchFinding> check_sbatch_file(const std::string& text);
+std::vector<FileFinding> check_sbatch_file(const std::string& text);
 
 }  // namespace lockstep

@@ -49,7 +49,7 @@ class WarningCheck {
                bool (*is_harmless)(const std::string& word))
       : commands_(commands), asked_(asked), is_harmless_(is_harmless), warning_(warning_of(asked.signal)) {}
 
-  std::vector<SbatchFinding> run() {
+  std::vector<FileFinding> run() {
     for (const ShellCommand& command : commands_) {
       const std::string first = file_name_of(command.words.front());
       has_trap_ = has_trap_ || first == "trap";
@@ -125,13 +125,13 @@ class WarningCheck {
   const Warning warning_;
   bool has_trap_ = false;
   bool has_srun_ = false;
-  std::vector<SbatchFinding> findings_;
+  std::vector<FileFinding> findings_;
 };
 
 }  // namespace
 
-std::vector<SbatchFinding> check_warning(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked,
-                                         bool (*is_harmless)(const std::string& word)) {
+std::vector<FileFinding> check_warning(const std::vector<ShellCommand>& commands, const AskedOfSlurm& asked,
+                                       bool (*is_harmless)(const std::string& word)) {
   if (asked.signal.empty()) return {};
   return WarningCheck(commands, asked, is_harmless).run();
 }
