@@ -16,11 +16,6 @@
 namespace lockstep {
 namespace {
 
-bool is_sparse(const ModuleTensors& tensors, const NamedTensor& parameter) {
-  const auto& sparse = tensors.sparse;
-  return std::find(sparse.begin(), sparse.end(), parameter.tensor.unsafeGetTensorImpl()) != sparse.end();
-}
-
 std::string names_of_sparse(const ModuleTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& entry : tensors.parameters) {
@@ -30,6 +25,11 @@ std::string names_of_sparse(const ModuleTensors& tensors) {
 }
 
 }  // namespace
+
+bool is_sparse(const ModuleTensors& tensors, const NamedTensor& parameter) {
+  const auto& sparse = tensors.sparse;
+  return std::find(sparse.begin(), sparse.end(), parameter.tensor.unsafeGetTensorImpl()) != sparse.end();
+}
 
 ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Communicator& carrier) {
   ReducerOptions result;

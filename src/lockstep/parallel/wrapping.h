@@ -14,6 +14,8 @@ namespace lockstep {
 
 /// @param carrier  of the gradients
 ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Communicator& carrier);
+/// Whether the module declares that the parameter's gradients are sparse.
+bool is_sparse(const ModuleTensors& tensors, const NamedTensor& parameter);
 /// The module's parameters, by how their gradients are averaged.
 ReducerParameters reducer_parameters(const ModuleTensors& tensors);
 /// If ranks disagreed about an option, one of them would wait forever, or gradients of different parameters would be

@@ -4,16 +4,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/features/features.h"
+#include "lockstep/parallel/wrapping.h"
 
 namespace lockstep {
 namespace {
-
-bool has_sparse_gradient(const NamedTensor& parameter, const ModuleTensors& tensors) {
-  for (const c10::TensorImpl* sparse : tensors.sparse) {
-    if (sparse == parameter.tensor.unsafeGetTensorImpl()) return parameter.tensor.requires_grad();
-  }
-  return false;
-}
 
 Features features_of(const DistributedDataParallelOptions& options, const ModuleTensors& tensors,
                      const Communicator& communicator) {
@@ -28,7 +22,7 @@ Features features_of(const DistributedDataParallelOptions& options, const Module
   // The group may be of the CPU, with another engine beside it for devices.
   for (const NamedTensor& parameter : tensors.parameters) {
     const c10::Device device = parameter.tensor.device();
-    if (has_sparse_gradient(parameter, tensors)) {
+    if (parameter.tensor.requires_grad() && is_sparse(tensors, parameter) && !features.has(Feature::SparseGradients)) {
       features.add(Feature::SparseGradients, fmt::format("sparse gradients (parameter \"{}\")", parameter.name));
     }
     if (!device.is_cpu() && !features.has(Feature::Devices)) {
