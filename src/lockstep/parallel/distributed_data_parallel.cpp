@@ -175,7 +175,7 @@ void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<Communicati
   if (slices_) features.add(Feature::VirtualShards);
   if (fuse_mode() != FuseMode::Off) features.add(Feature::Fuse);
   features.add(Feature::Hook).require_together(where);
-  if (const auto refused = features.reason_not_to_fuse()) throw Error(refused->what, where, refused->fix);
+  features.require_fused(where);
   CommunicationHook& registered = *hook;
   require_same_settings(*communicator_, "the communication hook", {"a " + c10::demangle(typeid(registered).name())});
   reducer_->register_hook(std::move(hook));

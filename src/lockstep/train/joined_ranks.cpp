@@ -69,7 +69,7 @@ void join_ranks(TrainerContext& context) {
     features.add(Feature::VirtualShards).add(Feature::Survival, "survive_lost_ranks");
     if (context.options.process_group) features.add(Feature::OwnGroup);
     if (env_string("LOCKSTEP_TRACE")) features.add(Feature::Trace, "a trace (LOCKSTEP_TRACE)");
-    if (const auto refused = features.refusal()) throw UsageError(refused->what, "Trainer", refused->fix);
+    features.require_together<UsageError>("Trainer");
     context.survival = survival_with(std::make_unique<ElasticGroup>(group, engine), args);
   }
   context.is_rank = context.is_rank || group;

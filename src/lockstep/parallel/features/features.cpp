@@ -4,17 +4,11 @@
 
 #include <utility>
 
-#include "lockstep/base/error.h"
-
 namespace lockstep {
 
 Features& Features::add(Feature feature, std::string words) {
   words_[feature] = words.empty() ? name_of(feature) : std::move(words);
   return *this;
-}
-
-void Features::require_together(const std::string& where) const {
-  if (const auto refused = refusal()) throw Error(refused->what, where, refused->fix);
 }
 
 std::optional<Features::Refusal> Features::first(bool is_error) const {

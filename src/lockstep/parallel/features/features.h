@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/base/error.h"
 #include "lockstep/parallel/features/exclusions.h"
 
 namespace lockstep {
@@ -25,8 +26,16 @@ class Features {
   std::optional<Refusal> refusal() const { return first(/*is_error=*/true); }
   /// Why an optimizer is not fused with these features; nothing if it is.
   std::optional<Refusal> reason_not_to_fuse() const { return first(/*is_error=*/false); }
-  /// @throws Error  with `refusal()`
-  void require_together(const std::string& where) const;
+  /// @throws Refused  with `refusal()`
+  template <typename Refused = Error>
+  void require_together(const std::string& where) const {
+    if (const auto refused = refusal()) throw Refused(refused->what, where, refused->fix);
+  }
+  /// @throws Refused  with `reason_not_to_fuse()`
+  template <typename Refused = Error>
+  void require_fused(const std::string& where) const {
+    if (const auto refused = reason_not_to_fuse()) throw Refused(refused->what, where, refused->fix);
+  }
 
  private:
   std::optional<Refusal> first(bool is_error) const;

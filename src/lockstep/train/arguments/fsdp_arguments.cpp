@@ -259,7 +259,7 @@ void check_sharding(const TrainingArguments& arguments, const std::string& where
     features.add(Feature::VirtualShards, fmt::format("virtual_shards {}", arguments.virtual_shards));
   }
   // An optimizer that is not fused would share nothing out.
-  if (const auto refused = features.reason_not_to_fuse()) throw UsageError(refused->what, where, refused->fix);
+  features.require_fused<UsageError>(where);
   if (stage > 1 && (arguments.parallel_mode == "single" || arguments.parallel_mode == "dp")) {
     throw UsageError(fmt::format("fsdp {} with parallel_mode {}", fsdp_name(sharding), arguments.parallel_mode), where,
                      "leave one of them out: gradients and weights are shared out among ranks");

@@ -57,7 +57,7 @@ void check_together(const TrainingArguments& args, const std::string& where) {
     features.add(Feature::Accumulation,
                  fmt::format("gradient_accumulation_steps {}", args.gradient_accumulation_steps));
   }
-  if (const auto refused = features.refusal()) throw UsageError(refused->what, where, refused->fix);
+  features.require_together<UsageError>(where);
   check_sharding(args, where);
   if (args.parallel_mode == "single" && args.replicas > 1) {
     throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,

@@ -65,7 +65,7 @@ void check_model(TrainableModel& model) {
       if (part->as<SyncBatchNorm>() != nullptr) features.add(Feature::SyncBatchNorm);
     }
   }
-  if (const auto refused = features.refusal()) throw UsageError(refused->what, "training arguments", refused->fix);
+  features.require_together<UsageError>("training arguments");
 }
 
 }  // namespace
