@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "lockstep/parallel/agreement/agreed_error.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/whole_norm.h"
 #include "lockstep/parallel/slices/update_difference.h"
@@ -15,11 +16,14 @@
 namespace lockstep {
 
 std::string SlicesPart::refusal(const UpdateContext& context, const FuseOptions& options) {
-  if (options.stage != 1) return "with virtual shards each rank adds gradients up in buckets, which stage 2 gives back";
+  Features features;
+  features.add(Feature::VirtualShards);
+  if (options.stage != 1) features.add(options.stage == 2 ? Feature::Stage2 : Feature::Stage3);
   if (options.gradient_dtype != at::ScalarType::Float) {
-    return fmt::format("gradient_dtype is {}, which rounds each rank's part of a sum over virtual shards",
-                       c10::toString(options.gradient_dtype));
+    features.add(Feature::Gradients16,
+                 fmt::format("gradients in 16 bits (gradient_dtype is {})", c10::toString(options.gradient_dtype)));
   }
+  if (const auto refused = features.reason_not_to_fuse()) return refused->what;
   if (context.buckets.size() != context.gradients.size()) {
     return "with virtual shards all of the module's gradients must be fused, and some are not contiguous or have no "
            "elements, or their parameters are of another optimizer";

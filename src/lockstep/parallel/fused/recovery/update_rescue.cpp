@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/parallel/agreement/optimizer_state.h"
+#include "lockstep/parallel/features/features.h"
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 
 namespace lockstep {
@@ -42,9 +43,11 @@ UpdateRescue* UpdateRescue::of(const FlatOptimizer& optimizer) {
 
 std::string UpdateRescue::refusal(Communicator& communicator, const FuseOptions& options, bool has_slices) const {
   const MemoryHosts hosts = MemoryHosts::of(communicator, memory_.job.get());
-  if (!options.share_weights || options.stage != 1) {
-    return "what a lost rank has half updated, others can finish only if the ranks share their weights (stage 1)";
-  }
+  Features features;
+  features.add(Feature::Survival);
+  if (options.stage != 1) features.add(options.stage == 2 ? Feature::Stage2 : Feature::Stage3);
+  if (!options.share_weights) features.add(Feature::OwnWeights);
+  if (const auto refused = features.reason_not_to_fuse()) return refused->what;
   if (!hosts.all_have) {
     return communicator.membership().on_one_host()
                ? "the launcher holds no memory that outlives the ranks (LOCKSTEP_MEMORY_FD)"
