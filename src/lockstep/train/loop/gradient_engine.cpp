@@ -188,10 +188,6 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
                                                      const std::shared_ptr<Communicator>& group, bool are_level) {
   const Sharding sharding = sharding_of(args, "training arguments");
   const int stage = sharding.stage;
-  if (stage > 1 && choice.kind == EngineKind::Slices) {
-    throw UsageError(fmt::format("fsdp {} with virtual_shards", fsdp_name(sharding)), "training arguments",
-                     "leave one of them out: a rank that adds up its virtual shards keeps all gradients");
-  }
   if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel)  // FSDP becomes NO_SHARD, too
     log_warning("fsdp {}: this job has one rank, so nothing is shared out", fsdp_name(sharding));
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
