@@ -64,7 +64,6 @@ void SparseGradients::drops() {
 }
 
 void SparseGradients::meets(bool has_inputs) {
-  if (parameters_.empty()) return;
   const at::NoGradGuard no_grad;
   std::vector<std::int64_t> own = {has_inputs ? 1 : 0, moved_ ? 1 : 0};
   for (const auto& parameter : parameters_) {
