@@ -11,8 +11,8 @@
 
 namespace lockstep::text {
 
-/// The part of Oniguruma's patterns that tokenizers cut texts with: alternatives, groups, classes, categories, `?`, `*`,
-/// `+` and `{n,m}` of one character, also possessive, `(?i:...)`, and looking ahead. Thread-safe.
+/// The part of Oniguruma's patterns that tokenizers cut texts with: alternatives, groups, classes, categories, `?`,
+/// `*`, `+` and `{n,m}` of one character, also possessive, `(?i:...)`, and looking ahead. Thread-safe.
 class SplitPattern {
  public:
   /// @param where  named in errors
