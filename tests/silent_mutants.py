@@ -68,8 +68,8 @@ OF_MODELS = [
 
 OF_BACKWARDS = [
     ("a gradient penalty's own backward is not begun", SRC + "parallel/reducer/reducer.cpp",
-     "  if (!backward_.queue().later().wants_every_backward()) return;\n  hooks_.call_before(",
-     "  if (backward_.queue().later().wants_every_backward()) return;\n  hooks_.call_before(",
+     "  if (watcher_ == nullptr) return;\n  hooks_.call_before(",
+     "  if (watcher_ != nullptr) return;\n  hooks_.call_before(",
      test("parallel_test", "*SecondOrder.*")),
     ("a bucket that leaves takes another wrapper's gradients along", SRC + "parallel/backward/bucket_queue.cpp",
      "if (!is_elsewhere(i)) buckets_.take_off(i);", "buckets_.take_off(i);", test("parallel_test", "*SharedModules.*")),

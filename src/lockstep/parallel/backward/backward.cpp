@@ -88,13 +88,13 @@ void Backward::reduce() {
   BackwardFlags& flags = context_.flags;
   queue_.launch_ready(true);
   context_.statistics = StepStatistics();
-  if (!context_.all_left) {
+  if (!context_.all_kept) {
     for (const auto& part : parts_) part->ends(flags);
   }
   if (const at::Tensor place = queue_.place_of_flags(); place.defined()) flags.write(place);
   queue_.launch_last();
   queue_.wait();
-  if (context_.all_left) return;
+  if (context_.all_kept) return;
   exchange_flags();
   for (const auto& part : parts_) part->check(flags);
   if (flags.any_late()) queue_.reduce_late();
@@ -132,7 +132,7 @@ bool Backward::join() {
   const at::NoGradGuard no_grad;
   const Communicator& group = *context_.communicator;
   for (const auto& part : parts_) part->joins();
-  if (context_.all_left) {
+  if (context_.all_kept) {
     meet_parts(false);
     return false;
   }
@@ -160,7 +160,7 @@ void Backward::end_sums(std::uint64_t update, const std::vector<std::uint8_t>& c
   for (std::size_t i = 0; i < contributed.size(); ++i) {
     if (contributed[i] != 0) flags.set_contributed(i);
   }
-  if (!context_.all_left) {
+  if (!context_.all_kept) {
     context_.update = update;
     for (const auto& part : parts_) part->ends(flags);
     send_flags();
@@ -174,13 +174,13 @@ void Backward::end_sums(std::uint64_t update, const std::vector<std::uint8_t>& c
   for (std::size_t i = 0; i < contributed.size(); ++i) {
     if (!flags.contributed(i)) {
       buckets().take_off(i);
-      if (!context_.all_left) ++statistics.unused_parameters;
+      if (!context_.all_kept) ++statistics.unused_parameters;
       continue;
     }
     buckets().show(i);
-    if (context_.all_left) queue_.later().gradient_arrived(i);
+    if (context_.all_kept) queue_.keeper().arrived(i);
   }
-  queue_.later().backward_ended(false);
+  queue_.keeper().backward_ended(false);
   has_run_ = true;
   context_.place.note_backward();
   if (trace_recorder::is_on()) trace_recorder::end_step();
@@ -196,9 +196,9 @@ void Backward::register_hook(std::unique_ptr<CommunicationHook> hook) {
   context_.reduction = average_by_hook(std::move(hook), context_.communicator);
 }
 
-void Backward::hand_over(const std::vector<std::size_t>& of_later, LaterReduction& later) {
-  queue_.hand_over(of_later, later);
-  for (const std::size_t index : of_later) {
+void Backward::hand_over(const std::vector<std::size_t>& kept, GradientKeeper& keeper) {
+  queue_.hand_over(kept, keeper);
+  for (const std::size_t index : kept) {
     for (const std::size_t i : buckets()[index].parameters) context_.replicas.set_left_out(i, true);
   }
 }

@@ -12,11 +12,11 @@
 #include "lockstep/parallel/backward/backward_context.h"
 #include "lockstep/parallel/backward/backward_part.h"
 #include "lockstep/parallel/backward/bucket_queue.h"
+#include "lockstep/parallel/backward/gradient_keeper.h"
 #include "lockstep/parallel/backward/make_parts.h"
 #include "lockstep/parallel/backward/static_graph.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
-#include "lockstep/parallel/reducer/later_reduction.h"
 #include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
@@ -60,8 +60,8 @@ class Backward {
 
   /// For slices, whose backwards are not synchronised. All slices' gradients of this rank are added up. Takes the lock.
   void begin_sums();
-  /// The buckets hold averages over all slices or, if they are handed over, what `later` needs. Tells the ranks about
-  /// each other as the end of a backward does, and sets `grad`. Takes the lock. Collective.
+  /// The buckets hold averages over all slices or, if they are handed over, what the keeper needs. Tells the ranks
+  /// about each other as the end of a backward does, and sets `grad`. Takes the lock. Collective.
   /// @param update       of run_shards: equal on all ranks
   /// @param contributed  by parameter: this rank has a gradient
   /// @throws AgreedError  if nothing is handed over, and ranks are in different updates
@@ -70,7 +70,7 @@ class Backward {
   /// @throws Error  if a hook is registered already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
   /// As BucketQueue's.
-  void hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later);
+  void hand_over(const std::vector<std::size_t>& kept, GradientKeeper& keeper);
   void take_back();
   /// Removes all gradients from their parameters, as in a step without inputs.
   void drop_gradients();
@@ -89,8 +89,9 @@ class Backward {
   void meet(const char* call, const Body& body) const {
     const UncountedReductions of_this_wrapper;
     const auto advised = [&] { advise_on_uneven_inputs(body); };
-    queue_.has_later() ? with_positions_of_ranks(*context_.communicator, context_.place.position(), call, advised)
-                       : advised();
+    queue_.keeper().has_steps()
+        ? with_positions_of_ranks(*context_.communicator, context_.place.position(), call, advised)
+        : advised();
   }
 
  private:

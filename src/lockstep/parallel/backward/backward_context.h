@@ -57,7 +57,7 @@ struct BackwardContext {
   std::unique_ptr<BucketReduction> reduction;
   ReplicaWatch replicas;  ///< watches all parameters but those in buckets that a fused update keeps
   /// A fused update keeps all buckets: nothing is sent in backward that could carry flags.
-  bool all_left = false;
+  bool all_kept = false;
   StepStatistics statistics;
   StepCounter place;
   std::shared_ptr<BackwardTrace> trace;

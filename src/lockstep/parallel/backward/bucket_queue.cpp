@@ -21,20 +21,20 @@ BucketQueue::BucketQueue(const std::vector<NamedTensor>& parameters, BackwardCon
       parameters_(buckets_.num_parameters()),
       progress_(buckets_.size()) {}
 
-void BucketQueue::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
-  later_ = &later;
-  context_.all_left = !buckets.empty() && buckets.size() == progress_.size();
+void BucketQueue::hand_over(const std::vector<std::size_t>& buckets, GradientKeeper& keeper) {
+  keeper_ = &keeper;
+  context_.all_kept = !buckets.empty() && buckets.size() == progress_.size();
   for (const std::size_t index : buckets) {
-    progress_[index].is_left = true;
+    progress_[index].is_kept = true;
     for (const std::size_t i : buckets_[index].parameters) shared_.keep(i, true);
   }
 }
 
 void BucketQueue::take_back() {
-  for (BucketProgress& bucket : progress_) bucket.is_left = false;
+  for (BucketProgress& bucket : progress_) bucket.is_kept = false;
   for (std::size_t i = 0; i < parameters_.size(); ++i) shared_.keep(i, false);
-  context_.all_left = false;
-  later_ = &nobody_;
+  context_.all_kept = false;
+  keeper_ = &nobody_;
 }
 
 void BucketQueue::begin(const std::weak_ptr<void>& backward) {
@@ -56,16 +56,16 @@ void BucketQueue::begin_without_inputs() {
     parameters_[i].late.reset();
   }
   for (std::size_t i = 0; i < progress_.size(); ++i) {
-    if (progress_[i].is_left) continue;
+    if (progress_[i].is_kept) continue;
     buckets_[i].contents.buffer.zero_();
     progress_[i].pending = 0;
     progress_[i].launched = false;
   }
 }
 
-void BucketQueue::tell_later(std::size_t parameter) {
+void BucketQueue::tell_keeper(std::size_t parameter) {
   const BucketProgress& bucket = progress_[buckets_.bucket_of(parameter)];
-  if (bucket.is_left && !bucket.launched) later_->gradient_arrived(parameter);
+  if (bucket.is_kept && !bucket.launched) keeper_->arrived(parameter);
 }
 
 bool BucketQueue::take(std::size_t parameter) {
@@ -78,7 +78,7 @@ bool BucketQueue::take(std::size_t parameter) {
   }
   if (parameters_[parameter].ready) {
     // A second part: already added, perhaps in other memory.
-    if (!bucket.is_left && buckets_.take(parameter)) context_.flags.set_contributed(parameter);
+    if (!bucket.is_kept && buckets_.take(parameter)) context_.flags.set_contributed(parameter);
     return false;
   }
   mark_ready(parameter);
@@ -94,7 +94,7 @@ bool BucketQueue::pass_by(std::size_t parameter) {
 void BucketQueue::mark_ready(std::size_t parameter) {
   if (is_elsewhere(parameter)) {
     buckets_.clear(parameter);
-  } else if (!is_left(parameter) && buckets_.take(parameter)) {
+  } else if (!is_kept(parameter) && buckets_.take(parameter)) {
     context_.flags.set_contributed(parameter);
   }
   parameters_[parameter].ready = true;
@@ -124,15 +124,15 @@ void BucketQueue::launch_ready(bool at_end) {
   for (; next_launch_ + 1 < progress_.size(); ++next_launch_) {
     if (!leaves_in_backward(next_launch_)) continue;
     if (progress_[next_launch_].pending != 0) return;
-    if (!at_end && progress_[next_launch_].is_left && !later_->can_start(next_launch_)) return;
+    if (!at_end && progress_[next_launch_].is_kept && !keeper_->can_start(next_launch_)) return;
     launch(next_launch_);
   }
 }
 
 void BucketQueue::launch(std::size_t index) {
   BucketProgress& bucket = progress_[index];
-  if (bucket.is_left) {
-    bucket.work = later_->start(index);
+  if (bucket.is_kept) {
+    bucket.work = keeper_->start(index);
     context_.trace->launch(index);
   } else {
     for (const std::size_t i : buckets_[index].parameters) {
@@ -146,7 +146,7 @@ void BucketQueue::launch(std::size_t index) {
 }
 
 at::Tensor BucketQueue::place_of_flags() const {
-  if (!context_.reduction->carries_flags() || progress_.empty() || progress_.back().is_left) return {};
+  if (!context_.reduction->carries_flags() || progress_.empty() || progress_.back().is_kept) return {};
   return buckets_[progress_.size() - 1].tail;
 }
 
@@ -180,14 +180,14 @@ void BucketQueue::wait() {
     statistics.bytes += static_cast<std::int64_t>(buckets_[i].contents.buffer.nbytes());
     ++statistics.buckets;
   }
-  statistics.waited_for_slot_s = later_->take_waited_s();
+  statistics.waited_for_slot_s = keeper_->take_waited_s();
   statistics.waited_s = seconds_since(start) + statistics.waited_for_slot_s;
   statistics.overlapped_s = std::max(0.0, busy_s - statistics.waited_s);
 }
 
 void BucketQueue::reduce_late() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!context_.flags.late(i) || is_left(i)) continue;
+    if (!context_.flags.late(i) || is_kept(i)) continue;
     const at::Tensor& place = buckets_.place(i);
     at::Tensor late = parameters_[i].late.defined() ? parameters_[i].late.contiguous() : at::zeros_like(place);
     if (context_.reduction->synchronizes()) context_.communicator->all_reduce(late, op());
@@ -198,19 +198,19 @@ void BucketQueue::reduce_late() {
 
 void BucketQueue::divide(int divisor) {
   for (std::size_t i = 0; i < progress_.size(); ++i) {
-    if (!progress_[i].is_left) buckets_[i].contents.buffer.div_(divisor);
+    if (!progress_[i].is_kept) buckets_[i].contents.buffer.div_(divisor);
   }
 }
 
 bool BucketQueue::restore() {
   bool is_any_missing = false;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_left(i)) {
+    if (is_kept(i)) {
       is_any_missing = is_any_missing || parameters_[i].late.defined();
       if (!progress_[buckets_.bucket_of(i)].launched) continue;
       const at::Tensor late = std::exchange(parameters_[i].late, at::Tensor());
       if (late.defined()) ++context_.statistics.late_gradients;
-      later_->give_back(i, late);
+      keeper_->give_back(i, late);
       continue;
     }
     parameters_[i].late.reset();
@@ -226,7 +226,7 @@ bool BucketQueue::restore() {
 void BucketQueue::end(bool is_any_missing) {
   for (BucketProgress& bucket : progress_) bucket.launched = false;
   // A late gradient is missing from the sums on all ranks.
-  later_->backward_ended(later_->starts_in_backward() && !context_.join.is_on() && !is_any_missing);
+  keeper_->backward_ended(keeper_->starts_in_backward() && !context_.join.is_on() && !is_any_missing);
 }
 
 }  // namespace lockstep

@@ -9,9 +9,8 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/backward/backward_context.h"
-#include "lockstep/parallel/backward/nobody_keeps.h"
+#include "lockstep/parallel/backward/gradient_keeper.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
-#include "lockstep/parallel/reducer/later_reduction.h"
 #include "lockstep/parallel/shared_gradients.h"
 
 namespace lockstep {
@@ -22,8 +21,8 @@ namespace lockstep {
 /// `grad` stays undefined if no rank has one, and is the average over all ranks otherwise. A gradient that arrives
 /// after its bucket was launched (re-entrant backward of a shared parameter) is kept apart and added in a second round.
 ///
-/// "In backward" below means a synchronised one; some buckets may be left to a fused update then, which starts them at
-/// once or in its step.
+/// "In backward" below means a synchronised one; a fused update may keep some buckets then, and starts them at once or
+/// in its step.
 class BucketQueue {
  public:
   /// Collective. @param context  its flags have been claimed
@@ -33,15 +32,14 @@ class BucketQueue {
   GradientBuckets& buckets() { return buckets_; }
   const GradientBuckets& buckets() const { return buckets_; }
 
-  /// Leaves these buckets to `later`, which must outlive the time until `take_back`.
-  void hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later);
+  /// Leaves these buckets to `keeper`, which must outlive the time until `take_back`.
+  void hand_over(const std::vector<std::size_t>& buckets, GradientKeeper& keeper);
   void take_back();
   /// Who keeps buckets; if there is none, one to whom all is the same.
-  LaterReduction& later() { return *later_; }
-  bool has_later() const { return later_ != &nobody_; }
-  bool is_left(std::size_t parameter) const { return progress_[buckets_.bucket_of(parameter)].is_left; }
+  GradientKeeper& keeper() const { return *keeper_; }
+  bool is_kept(std::size_t parameter) const { return progress_[buckets_.bucket_of(parameter)].is_kept; }
   /// Whether another wrapper averages the parameter's gradient, in the present backward or in whatever one.
-  bool is_elsewhere(std::size_t parameter) const { return !is_left(parameter) && shared_.is_elsewhere(parameter); }
+  bool is_elsewhere(std::size_t parameter) const { return !is_kept(parameter) && shared_.is_elsewhere(parameter); }
   bool was_elsewhere(std::size_t parameter) const { return shared_.was_elsewhere(parameter); }
   /// Whether the parameter's gradient is sent in backward.
   bool leaves(std::size_t parameter) const { return leaves_in_backward(buckets_.bucket_of(parameter)); }
@@ -53,7 +51,7 @@ class BucketQueue {
   /// Whether a bucket has left since `begin`: the other ranks wait for the rest.
   bool has_sent() const { return has_sent_; }
   /// Backward, of any kind, has added to the gradient: tells who keeps it.
-  void tell_later(std::size_t parameter);
+  void tell_keeper(std::size_t parameter);
   /// It is a gradient of this backward. @return  whether the parameter is ready now, and was not before
   bool take(std::size_t parameter);
   /// The same of a gradient that another wrapper averages: the others of its bucket do not wait for it.
@@ -72,7 +70,7 @@ class BucketQueue {
   /// Averages what arrived late on any rank, and adds it.
   void reduce_late();
   void divide(int divisor);
-  /// The averages become the parameters' `grad`. @return  whether what arrived late is missing from the sums of `later`
+  /// The averages become the parameters' `grad`. @return  whether what arrived late is missing from the keeper's sums
   bool restore();
   void end(bool is_any_missing);
 
@@ -83,13 +81,13 @@ class BucketQueue {
   };
   struct BucketProgress {
     std::size_t pending = 0;  // parameters not ready yet
-    bool is_left = false;     // to `later_`
+    bool is_kept = false;     // by `keeper_`
     bool launched = false;
     std::shared_ptr<Work> work;
   };
 
   bool leaves_in_backward(std::size_t bucket) const {
-    return !progress_[bucket].is_left || (later_->starts_in_backward() && !context_.join.is_on());
+    return !progress_[bucket].is_kept || (keeper_->starts_in_backward() && !context_.join.is_on());
   }
   ReduceOp op() const { return context_.join.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
   void keep_late(std::size_t parameter);
@@ -99,7 +97,7 @@ class BucketQueue {
   GradientBuckets buckets_;
   SharedGradients shared_;
   NobodyKeeps nobody_;
-  LaterReduction* later_ = &nobody_;
+  GradientKeeper* keeper_ = &nobody_;
   std::vector<ParameterState> parameters_;
   std::vector<BucketProgress> progress_;  // by bucket
   std::size_t next_launch_ = 0;

@@ -48,7 +48,7 @@ void JoinAverages::note_averages() {
   if (!context_.join.is_on()) return;
   averages_.resize(buckets_.num_parameters());
   for (std::size_t i = 0; i < averages_.size(); ++i) {
-    if (!queue_.is_left(i) && buckets_.is_in_place(i)) averages_[i] = buckets_.parameter(i).grad()._version();
+    if (!queue_.is_kept(i) && buckets_.is_in_place(i)) averages_[i] = buckets_.parameter(i).grad()._version();
   }
 }
 

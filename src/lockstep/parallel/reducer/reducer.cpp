@@ -47,9 +47,10 @@ void Reducer::install_hooks() {
   });
 }
 
-void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
+void Reducer::hand_over(const std::vector<std::size_t>& buckets, GradientKeeper& keeper, BackwardWatcher* watcher) {
   const auto lock = backward_.lock();
-  backward_.hand_over(buckets, later);
+  backward_.hand_over(buckets, keeper);
+  watcher_ = watcher;
   watch_accumulations();
   if (plain_calls_.are_rule()) set_tripwires();
 }
@@ -57,6 +58,7 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
 void Reducer::take_back(bool moves) {
   const auto lock = backward_.lock();
   backward_.take_back();
+  watcher_ = nullptr;
   hooks_.call_before(nullptr);
   if (moves) backward_.buckets().use_own_dtype();
 }
@@ -136,7 +138,7 @@ void Reducer::watch_output(const at::Tensor& output) {
           "DistributedDataParallel", "keep the wrapper until backward has returned");
     }
     const auto lock = self->backward_.lock();
-    self->begin_for_later();
+    self->tell_watcher();
     self->drop_if_cut_off();
     if (!self->synchronise_) return;
     self->plain_calls_.announce();
@@ -151,7 +153,7 @@ void Reducer::watch_local(const at::Tensor& output) {
     const auto self = weak.lock();
     if (!self) return;
     const auto lock = self->backward_.lock();
-    self->begin_for_later();
+    self->tell_watcher();
     if (!self->local_task_.expired()) return;
     const auto task = std::make_shared<char>();
     self->local_task_ = task;
@@ -167,18 +169,17 @@ void Reducer::notice_plain_call() {
   plain_calls_.announce(false);
 }
 
-void Reducer::begin_for_later() {
-  LaterReduction& later = backward_.queue().later();
-  if (!later.wants_every_backward() || !later_task_.expired()) return;
-  later.backward_begins();
+void Reducer::tell_watcher() {
+  if (watcher_ == nullptr || !watched_task_.expired()) return;
+  watcher_->backward_begins();
   // The engine destroys the callback and its captures with the backward: at its end or at an exception.
   const std::shared_ptr<void> task(nullptr, [weak = weak_from_this()](void*) {
     const auto self = weak.lock();
     if (!self) return;
     const auto lock = self->backward_.lock();
-    self->backward_.queue().later().backward_left();
+    if (self->watcher_ != nullptr) self->watcher_->backward_left();
   });
-  later_task_ = task;
+  watched_task_ = task;
   torch::autograd::Engine::get_default_engine().queue_callback([task] {});
 }
 
@@ -197,25 +198,25 @@ void Reducer::set_tripwires() {
   const auto call = [weak = weak_from_this(), &hooks](std::size_t index) {
     if (const auto self = weak.lock()) self->on_tripwire(hooks, index);
   };
-  hooks.set_tripwires(call, plain_calls_.are_rule() && backward_.queue().later().wants_every_backward());
+  hooks.set_tripwires(call, plain_calls_.are_rule() && watcher_ != nullptr);
 }
 
 // A backward may reach parameters without an output of the wrapper: that of a gradient penalty, whose outputs are
 // gradients.
 void Reducer::watch_accumulations() {
-  if (!backward_.queue().later().wants_every_backward()) return;
+  if (watcher_ == nullptr) return;
   hooks_.call_before([weak = weak_from_this()](std::size_t) {
     const auto self = weak.lock();
     if (!self) return;
     const auto lock = self->backward_.lock();
-    self->begin_for_later();
+    self->tell_watcher();
   });
 }
 
 // @param hooks  of the parameter
 void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
   const auto lock = backward_.lock();
-  begin_for_later();
+  tell_watcher();
   if (hooks.is_current(index)) return;
   if (!plain_calls_.are_rule() && !hooks.is_bare(index)) return;  // another wrapper of the module has had the forward
   plain_calls_.begin();
@@ -235,7 +236,7 @@ void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
 
 void Reducer::on_gradient(std::size_t index) {
   const auto lock = backward_.lock();
-  begin_for_later();
+  tell_watcher();
   if (captured_) captured_->gradient_arrived();
   BucketQueue& queue = backward_.queue();
   if (queue.is_elsewhere(index)) {
@@ -244,10 +245,10 @@ void Reducer::on_gradient(std::size_t index) {
   }
   notice_plain_call();
   if (synchronise_) reach_parameters();
-  queue.tell_later(index);
+  queue.tell_keeper(index);
   if (arrived_) arrived_(index);
   if (synchronise_) return backward_.gradient_arrived(index);
-  if (captured_ && !queue.is_left(index)) captured_->arrived_alone(index);
+  if (captured_ && !queue.is_kept(index)) captured_->arrived_alone(index);
 }
 
 void Reducer::on_sparse_gradient(std::size_t index) {

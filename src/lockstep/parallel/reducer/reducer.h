@@ -10,10 +10,11 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/backward/backward.h"
+#include "lockstep/parallel/backward/gradient_keeper.h"
 #include "lockstep/parallel/backward/make_parts.h"
+#include "lockstep/parallel/reducer/backward_watcher.h"
 #include "lockstep/parallel/reducer/captured_gradients.h"
 #include "lockstep/parallel/reducer/gradient_hooks.h"
-#include "lockstep/parallel/reducer/later_reduction.h"
 #include "lockstep/parallel/reducer/output_use.h"
 #include "lockstep/parallel/reducer/plain_calls.h"
 
@@ -64,8 +65,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// Takes part in one step of the other ranks without gradients of its own.
   /// @return  true if no rank has inputs left
   bool shadow_backward();
-  /// From now on, backward leaves these buckets to `later`, which must outlive the time until `take_back`.
-  void hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later);
+  /// From now on, backward leaves these buckets to `keeper`. What is given must outlive the time until `take_back`.
+  /// @param watcher  is told of every backward; null if nobody has to be told
+  void hand_over(const std::vector<std::size_t>& buckets, GradientKeeper& keeper, BackwardWatcher* watcher);
   /// Backward reduces all buckets again, in their parameters' dtype. Not collective. @param moves  false: buckets stay
   /// where they are, because nothing follows
   void take_back(bool moves = true);
@@ -89,7 +91,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void watch_accumulations();
   void watch_local(const at::Tensor& output);
   void notice_plain_call();
-  void begin_for_later();
+  void tell_watcher();
   void drop_if_cut_off();
   void begin_backward();
   void reach_parameters();
@@ -102,7 +104,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // The lock of `backward_` guards what follows.
   std::weak_ptr<void> engine_task_;            // of this backward: expires when the engine drops it
-  std::weak_ptr<void> later_task_;             // of the backward that `later` knows of
+  BackwardWatcher* watcher_ = nullptr;         // of every backward, or nobody
+  std::weak_ptr<void> watched_task_;           // of the backward of which it knows
   std::weak_ptr<void> local_task_;             // of a backward that belongs to a forward in no_sync
   std::optional<CapturedGradients> captured_;  // empty if this rank is alone, and with slices
   bool is_awaited_ = false;                    // a synchronised forward was made, and no backward has begun

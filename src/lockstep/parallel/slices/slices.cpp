@@ -84,7 +84,7 @@ void Slices::average() {
   const GradientBuckets& buckets = backward_.buckets();
   backward_.begin_sums();
   const auto start = std::chrono::steady_clock::now();
-  if (!backward_.context().all_left) {
+  if (!backward_.context().all_kept) {
     while (exchanges_.size() < buckets.size()) exchanges_.emplace_back(plan_, sums_, exchanges_.size(), communicator_);
     for (TermExchange& exchange : exchanges_) exchange.start();
     std::vector<std::shared_ptr<Work>> gathers;

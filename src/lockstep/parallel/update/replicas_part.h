@@ -19,7 +19,7 @@ class ReplicasPart final : public UpdatePart {
         bits_(agreement_.equal<std::uint32_t>()) {}
 
   void look() override {
-    if (!backward_.all_left) return;
+    if (!backward_.all_kept) return;
     const std::uint32_t bits = backward_.replicas.look();
     if (!backward_.join.is_on()) agreement_.say(bits_, bits);  // a rank without inputs has older weights
   }

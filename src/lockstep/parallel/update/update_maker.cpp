@@ -106,7 +106,7 @@ void UpdateMaker::make(StepDelegate& delegate) {
   context_.optimizer.set_step_delegate(&delegate);
   std::vector<std::size_t> indices;
   for (const FusedBucket& bucket : context_.buckets) indices.push_back(bucket.index);
-  context_.reducer.hand_over(indices, *context_.own_gradients);
+  context_.reducer.hand_over(indices, *context_.own_gradients, watcher_);
   terms_->keep_groups();
 }
 
@@ -180,7 +180,9 @@ std::vector<FusedSegment> UpdateMaker::make_segments() {
 
 void UpdateMaker::make_gradients() {
   if (context_.plan.gives_buckets_back) {
-    context_.own_gradients = &parts_.add<PooledGradients>(context_, std::move(pool_));
+    auto& gradients = parts_.add<PooledGradients>(context_, std::move(pool_));
+    context_.own_gradients = &gradients;
+    watcher_ = &gradients;
   } else {
     context_.own_gradients = &parts_.add<PlacedGradients>(context_);
   }

@@ -12,6 +12,7 @@
 #include "lockstep/parallel/fused/agreement/update_terms.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
 #include "lockstep/parallel/fused/recovery/recoverable_pass.h"
+#include "lockstep/parallel/reducer/backward_watcher.h"
 #include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/update/update_context.h"
 #include "lockstep/parallel/update/update_part.h"
@@ -53,6 +54,7 @@ class UpdateMaker {
   UpdateTerms* terms_ = nullptr;
   RecoverablePass* recovery_ = nullptr;        // null: lost ranks are not survived
   GradientPool pool_;                          // of stages 2 and 3
+  BackwardWatcher* watcher_ = nullptr;         // the gradients, if they must know of every backward
   ShardedCopies* copies_of_shards_ = nullptr;  // null without copies, or if weights are whole
 };
 

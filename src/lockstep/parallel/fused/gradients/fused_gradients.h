@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/parallel/reducer/later_reduction.h"
+#include "lockstep/parallel/backward/gradient_keeper.h"
 #include "lockstep/parallel/update/update_part.h"
 
 namespace lockstep {
@@ -13,8 +13,9 @@ namespace lockstep {
 /// This rank's gradients of a fused update, from their arrival in backward to the update that uses them up. Either they
 /// stay in their buckets until the update (PlacedGradients), or their owner keeps sums and the buckets' memory is used
 /// again at once (PooledGradients).
-class FusedGradients : public UpdatePart, public LaterReduction {
+class FusedGradients : public UpdatePart, public GradientKeeper {
  public:
+  bool has_steps() const override { return true; }
   /// Finds out which gradients this rank has. @param contributed  by parameter: set to 1 if this rank has a gradient
   virtual void collect(std::vector<std::uint8_t>& contributed) = 0;
   /// Whether sums of all ranks' gradients exist that hold everything this rank has.

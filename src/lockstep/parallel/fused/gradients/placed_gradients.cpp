@@ -13,7 +13,7 @@ PlacedGradients::PlacedGradients(UpdateContext& context)
       parameters_(parameters_of(buckets_)),
       held_(gradients_.num_parameters(), 0) {}
 
-void PlacedGradients::gradient_arrived(std::size_t parameter) {
+void PlacedGradients::arrived(std::size_t parameter) {
   ++arrivals_;
   // Copied now, while it is in the cache.
   if (gradients_.take(parameter)) watch_.gradient_arrived(parameter);
@@ -34,7 +34,7 @@ std::shared_ptr<Work> PlacedGradients::start(std::size_t bucket) {
 void PlacedGradients::give_back(std::size_t parameter, const at::Tensor& late) {
   if (late.defined()) gradients_.place(parameter).add_(late);
   if (late.defined() || held_[parameter] != 0) gradients_.show(parameter);
-  if (late.defined()) gradient_arrived(parameter);
+  if (late.defined()) arrived(parameter);
 }
 
 void PlacedGradients::backward_ended(bool all_started) {

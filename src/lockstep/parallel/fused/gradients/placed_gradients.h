@@ -16,10 +16,7 @@ class PlacedGradients final : public FusedGradients {
   /// What is given must outlive this object.
   explicit PlacedGradients(UpdateContext& context);
 
-  bool wants_every_backward() const override { return false; }
-  void backward_begins() override {}
-  void backward_left() override {}
-  void gradient_arrived(std::size_t parameter) override;
+  void arrived(std::size_t parameter) override;
   bool starts_in_backward() const override;
   bool can_start(std::size_t) override { return true; }
   std::shared_ptr<Work> start(std::size_t bucket) override;

@@ -79,7 +79,7 @@ void PooledGradients::show_all() {
   for (const std::size_t i : parameters_) stand_ins_.show(i, stand_ins_.means(i));
 }
 
-void PooledGradients::gradient_arrived(std::size_t parameter) {
+void PooledGradients::arrived(std::size_t parameter) {
   ++arrivals_;
   watch_.gradient_arrived(parameter);
 }

@@ -8,6 +8,7 @@
 
 #include "lockstep/parallel/fused/gradients/fused_gradients.h"
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
+#include "lockstep/parallel/reducer/backward_watcher.h"
 #include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
@@ -16,7 +17,7 @@ namespace lockstep {
 /// stage 2). A gradient stays where autograd put it until its bucket is full and has its turn; then it is copied to the
 /// bucket's slot of a pool, sent, and taken off its parameter, which shows a stand-in from then on. The owners add
 /// further reductions to the sums that they keep.
-class PooledGradients final : public FusedGradients {
+class PooledGradients final : public FusedGradients, public BackwardWatcher {
  public:
   /// What is given must outlive this object.
   PooledGradients(UpdateContext& context, GradientPool pool);
@@ -26,10 +27,10 @@ class PooledGradients final : public FusedGradients {
   void check() override;
   void take_up() override;
 
-  bool wants_every_backward() const override { return true; }
   void backward_begins() override;
   void backward_left() override;
-  void gradient_arrived(std::size_t parameter) override;
+
+  void arrived(std::size_t parameter) override;
   bool starts_in_backward() const override { return true; }
   bool can_start(std::size_t bucket) override;
   std::shared_ptr<Work> start(std::size_t bucket) override;

@@ -9,19 +9,15 @@
 
 namespace lockstep {
 
-/// Keeps and reduces the gradients of some buckets in place of Reducer: the update of a fused optimizer. Reducer calls
-/// it in backward, one call at a time.
-class LaterReduction {
+/// Keeps the gradients of some buckets in place of BucketQueue, and reduces them itself: the update of a fused
+/// optimizer. It is called in backward, one call at a time.
+class GradientKeeper {
  public:
-  virtual ~LaterReduction() = default;
-  /// Whether `backward_begins` must be called in backwards that are not synchronised, too.
-  virtual bool wants_every_backward() const = 0;
-  /// A backward begins: the call is at an output, or behind the first gradient that arrives.
-  virtual void backward_begins() = 0;
-  /// That backward is over, perhaps by an exception.
-  virtual void backward_left() = 0;
+  virtual ~GradientKeeper() = default;
+  /// Whether the ranks also meet in steps: an error of a backward then says in which step each rank is.
+  virtual bool has_steps() const = 0;
   /// Backward has added to the parameter's gradient, and its bucket has not started.
-  virtual void gradient_arrived(std::size_t parameter) = 0;
+  virtual void arrived(std::size_t parameter) = 0;
   /// Whether synchronised backwards call `start`. Not while ranks join, because a rank without inputs follows the
   /// others' steps, but not their backwards.
   virtual bool starts_in_backward() const = 0;
@@ -36,6 +32,19 @@ class LaterReduction {
   virtual void backward_ended(bool all_started) = 0;
   /// Seconds for which `start` has waited for memory since the last call.
   virtual double take_waited_s() = 0;
+};
+
+/// Keeps no bucket, so that nobody asks whether there is a keeper.
+class NobodyKeeps final : public GradientKeeper {
+ public:
+  bool has_steps() const override { return false; }
+  void arrived(std::size_t /*parameter*/) override {}
+  bool starts_in_backward() const override { return false; }
+  bool can_start(std::size_t /*bucket*/) override { return true; }
+  std::shared_ptr<Work> start(std::size_t /*bucket*/) override { return nullptr; }
+  void give_back(std::size_t /*parameter*/, const at::Tensor& /*late*/) override {}
+  void backward_ended(bool /*all_started*/) override {}
+  double take_waited_s() override { return 0; }
 };
 
 }  // namespace lockstep
