@@ -19,7 +19,6 @@ LARGE = {
     "lockstep::CsvEncoding": (30, 2, "its JSON has a file"),
     "lockstep::Diagnosis": (30, 2, "its messages have a file"),
     "lockstep::DistributedDataParallelBase": (39, 3, "has what a fused update has, until fuse returns it"),
-    "lockstep::FusedUpdate": (30, 3, "making and ending, and clipping, have a file each"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
     "lockstep::ShardedCopies": (32, 2, "gathering has a file"),
     "lockstep::ShardedWeights": (49, 4, "gathers units, makes views and knows a rank's own parts"),

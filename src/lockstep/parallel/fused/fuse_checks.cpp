@@ -42,6 +42,18 @@ std::string name_of(const at::Tensor& parameter, const GradientBuckets& gradient
 
 }  // namespace
 
+const char* to_string(FuseMode mode) {
+  switch (mode) {
+    case FuseMode::SharedWeights:
+      return "shared weights";
+    case FuseMode::ShardedState:
+      return "sharded state";
+    case FuseMode::Off:
+      break;
+  }
+  return "off";
+}
+
 std::vector<std::string> lines_of(const FuseOptions& options) {
   const auto type = options.compute_dtype.value_or(c10::ScalarType::Float);
   return {fmt::format("stage {}", options.stage),

@@ -1,21 +1,109 @@
 #include "lockstep/parallel/fused/fused_update.h"
 
 #include <chrono>
-#include <cmath>
+#include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/seconds_since.h"
-#include "lockstep/base/trace/trace_recorder.h"
-#include "lockstep/optim/clip_grad_norm.h"
-#include "lockstep/optim/update/fused_segment.h"
-#include "lockstep/optim/update/gradient_memory.h"
+#include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
-#include "lockstep/parallel/fused/norm_over_ranks.h"
 #include "lockstep/parallel/update/owned_sums.h"
 #include "lockstep/parallel/update/update_counts.h"
 #include "lockstep/parallel/update/update_lists.h"
+#include "lockstep/parallel/update/update_maker.h"
+#include "lockstep/parallel/update/update_step.h"
 
 namespace lockstep {
+namespace {
+
+// As after a backward without `fuse`: the averages, and what this rank has added since.
+void show_averages(GradientBuckets& gradients, const std::vector<at::Tensor>& averages) {
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    if (!averages[i].defined()) continue;
+    gradients.take(i);
+    gradients.place(i).add_(averages[i]);
+    gradients.show(i);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer& reducer,
+                                               const std::shared_ptr<Communicator>& communicator, FuseOptions options,
+                                               std::string& reason, const Slices* slices) {
+  std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
+  UpdateMaker maker(fused->context_, fused->parts_, std::move(options), slices);
+  reason = maker.refusal();
+  if (!reason.empty()) return nullptr;
+  fused->is_active_ = true;
+  try {
+    maker.make(*fused);
+  } catch (const Error& error) {
+    // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
+    reason = error.happened();
+    const bool group_has_ended = cause_of(error) != nullptr;
+    fused->release(fused->context_.pass->stays_unmade(group_has_ended));
+    fused->context_.pass->abandon(std::current_exception(), group_has_ended);
+    return nullptr;
+  }
+  return fused;
+}
+
+FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
+    : context_(optimizer, reducer, std::move(communicator)), stale_(context_.agreement.any()), clipping_(context_) {}
+
+FusedUpdate::~FusedUpdate() { release(is_active_ && context_.pass->memory_stays()); }
+
+void FusedUpdate::release(bool memory_stays) noexcept {
+  if (!std::exchange(is_active_, false)) return;
+  if (context_.optimizer.step_delegate() == this) context_.optimizer.set_step_delegate(nullptr);
+  try {
+    const at::NoGradGuard no_grad;
+    if (context_.own_gradients != nullptr) context_.own_gradients->leave();
+    context_.reducer.take_back(!memory_stays);
+    if (context_.weights && !memory_stays) context_.weights->leave();
+  } catch (const std::exception& error) {
+    log_warning("the weights stay in memory that the ranks share: {}", error.what());
+  }
+  context_.pass->leave();
+  parts_.clear();
+  context_.end();
+}
+
+void FusedUpdate::optimizer_destroyed() noexcept {
+  context_.optimizer.set_step_delegate(nullptr);
+  release();
+}
+
+void FusedUpdate::unfuse() {
+  guarded([&] {
+    FlatOptimizer& optimizer = context_.optimizer;
+    const NamedParameters names = numbered_parameters(optimizer);
+    const NamedState state = context_.pass->whole_state(names);
+    const std::vector<at::Tensor> averages = context_.own_gradients->gather();
+    context_.weights->give_back();
+    release();
+    show_averages(context_.gradients, averages);
+    optimizer.unshard(names, state);
+    context_.pass->let_go();
+    // No rank may write its weights before all ranks have their own.
+    if (context_.communicator->world_size() > 1) context_.communicator->barrier();
+  });
+}
+
+void FusedUpdate::unfuse_weights() {
+  guarded([&] {
+    // Gradients first: what they take is free when whole weights need memory.
+    context_.own_gradients->leave();
+    context_.reducer.take_back();
+    parts_.remove(*context_.own_gradients);
+    context_.own_gradients = nullptr;
+    context_.weights->give_back();
+    release();
+    if (context_.communicator->world_size() > 1) context_.communicator->barrier();  // as in unfuse
+  });
+}
 
 FuseMode FusedUpdate::mode() const {
   if (!is_active()) return FuseMode::Off;
@@ -36,13 +124,29 @@ StepResult FusedUpdate::step(const StepOptions& options) {
       UpdateRequest request;
       request.options = options;
       agree(&request);
-      return run_update();
+      return make_update();
     });
   } catch (...) {
     const StepResult result = context_.pass->after(std::current_exception());
     release(context_.pass->memory_stays());
     return result;
   }
+}
+
+double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, const ClipOptions& options) {
+  return guarded([&] {
+    const UpdateRequest request = clipping_.request_norm(parameters, options);
+    agree(&request);
+    return clipping_.norm();
+  });
+}
+
+void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
+  guarded([&] {
+    const UpdateRequest request = clipping_.request_scaling(parameters, factor);
+    agree(&request);
+    clipping_.scale();
+  });
 }
 
 bool FusedUpdate::shadow_update() {
@@ -54,13 +158,13 @@ bool FusedUpdate::shadow_update() {
       if (context_.agreement.active_ranks() == 0) return true;
       switch (context_.agreement.request().kind) {
         case UpdateRequest::Kind::Norm:
-          run_norm();
+          clipping_.norm();
           break;
         case UpdateRequest::Kind::Scale:
-          run_scale();
+          clipping_.scale();
           break;
         case UpdateRequest::Kind::Update:
-          run_update();
+          make_update();
           return false;
       }
     }
@@ -114,7 +218,7 @@ void FusedUpdate::take_up() {
     if (context_.agreement.request().kind == UpdateRequest::Kind::Update) {
       broadcast_group_options(*context_.communicator, context_.optimizer, context_.agreement.lowest_active_rank());
     } else {
-      selection_.broadcast(*context_.communicator, context_.agreement.lowest_active_rank());
+      clipping_.broadcast(context_.agreement.lowest_active_rank());
     }
   }
   reduce_rest();
@@ -131,78 +235,43 @@ void FusedUpdate::reduce_rest() {
   if (context_.memory->sums_are_final()) context_.own_gradients->sums_begun();
 }
 
-StepResult FusedUpdate::run_update() {
-  const StepOptions options = context_.agreement.request().options;
-  FusedMemory& memory = *context_.memory;
-  StepResult result;
-  double factor = options.gradient_factor;
-  context_.pass->prepare();
-  if (options.max_norm != 0) {
-    result.norm = std::abs(factor) * context_.norm->of_all();
-    factor *= clip_factor(result.norm, options.max_norm);
-    result.skipped = options.check_finite && !std::isfinite(result.norm);
-  } else if (options.check_finite) {
-    const bool others = GradientMemory(other_parameters(context_)).all_finite();
-    result.skipped = !all_finite_over_ranks(*context_.communicator, memory, owned_sums(context_), others);
-  }
-  const bool has_inputs = !context_.agreement.joined(context_.communicator->rank());
-  double waited_s = 0;
-  if (result.skipped) {
-    memory.finish({});
-    if (options.zero_grad) zero_other_gradients(context_);
-  } else {
-    const UpdateNote note{factor, result.norm, context_.agreement.contributed()};
-    context_.pass->decide(note, /*has_met=*/options.max_norm != 0);  // its norm has waited for all sums
-    update_buckets(factor, options.zero_grad);
-    const auto start = std::chrono::steady_clock::now();
-    receive_weights();
-    waited_s = seconds_since(start);
-    context_.pass->end(note);
-    if (has_inputs) {
-      StepOptions rest;
-      rest.gradient_factor = factor;
-      rest.zero_grad = options.zero_grad;
-      context_.optimizer.step_local(rest);
-    }
-  }
+StepResult FusedUpdate::make_update() {
   // Gradients that are given back were counted where they were reduced.
-  count_update(context_, waited_s, context_.agreement.said(stale_) && !context_.plan.gives_buckets_back);
-  if (options.zero_grad) context_.own_gradients->zero(!result.skipped && memory.zeroes_buckets());
-  context_.watch->start_over();
-  for (const auto& part : parts_) part->ended();
-  context_.backward.place.note_step();
-  zeroed_ = options.zero_grad;
+  const bool was_reduced = context_.agreement.said(stale_) && !context_.plan.gives_buckets_back;
+  const StepResult result = make_step(context_, parts_, was_reduced);
+  zeroed_ = context_.agreement.request().options.zero_grad;
   zeroed_writes_ = context_.own_gradients->writes();
   return result;
 }
 
-void FusedUpdate::update_buckets(double factor, bool zero) {
-  for (std::size_t i = 0; i < context_.buckets.size(); ++i) {
-    const FusedBucket& bucket = context_.buckets[i];
-    SegmentUpdate update;
-    bool any = false;
-    for (const std::size_t parameter : bucket.parameters) {
-      update.skip.push_back(context_.agreement.contributed()[parameter] == 0);
-      any = any || !update.skip.back();
-    }
-    if (!any && !context_.pass->runs_without_gradients()) continue;
-    const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
-    update.gradient = owned_sum(context_, i).source;
-    update.gradient.factor = factor;
-    update.gradient.zero = zero && context_.memory->zeroes_buckets();
-    update.weights_out = context_.weights->owned_weights(i);
-    update.weights = update.weights_out;
-    for (const auto& part : parts_) part->targets(i, update);
-    context_.memory->access([&] { context_.pass->run(i, update); });
-    context_.memory->publish(i);
-  }
+void FusedUpdate::before_forward() {
+  FusedWatch& watch = *context_.watch;
+  if (watch.is_waiting() && !watch.gradients_are_gone()) return guarded([&] { context_.faults->throw_own(); });
+  if (watch.is_waiting()) gradients_dropped();
+  context_.weights->take_writes();
 }
 
-void FusedUpdate::receive_weights() {
-  context_.memory->finish([this](std::size_t bucket) {
-    for (const auto& part : parts_) part->received(bucket);
-  });
-  for (const auto& part : parts_) part->weights_are_here();
+// Weights that were loaded since backward are as valid as weights that are loaded now.
+void FusedUpdate::gradients_dropped() {
+  FusedWatch& watch = *context_.watch;
+  if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { context_.faults->throw_own(); });
+  context_.drop_gradients();
+}
+
+bool FusedUpdate::gradients_are_zero() const {
+  return zeroed_ && other_parameters(context_).empty() && context_.own_gradients->writes() == zeroed_writes_;
+}
+
+// Gradients that wait are of the weights before the call.
+WeightPlace& FusedUpdate::weights_between_steps(const std::string& call) {
+  const FusedWatch& watch = *context_.watch;
+  if (watch.is_waiting() && !watch.gradients_are_gone()) {
+    throw Error(call + " was called between backward and the step of the fused optimizer",
+                context_.communicator->membership().where() + ", fused optimizer",
+                "call it before backward, after step(), or after zero_grad()");
+  }
+  if (watch.is_waiting()) gradients_dropped();
+  return *context_.weights;
 }
 
 }  // namespace lockstep

@@ -7,7 +7,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,21 +16,17 @@
 #include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/agreement/update_agreement.h"
-#include "lockstep/parallel/fused/agreement/update_terms.h"
-#include "lockstep/parallel/fused/gradient_selection.h"
-#include "lockstep/parallel/fused/gradients/fused_gradients.h"
-#include "lockstep/parallel/fused/gradients/gradient_pool.h"
+#include "lockstep/parallel/update/update_clipping.h"
 #include "lockstep/parallel/update/update_context.h"
-#include "lockstep/parallel/update/update_norm.h"
 #include "lockstep/parallel/update/update_part.h"
-#include "lockstep/parallel/update/update_pass.h"
 
 namespace lockstep {
 
 class Slices;
 
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
-/// clips, and updates its share of the weights. If the optimizer has an UpdateRescue, lost ranks are survived, or
+/// clips, and updates its share of the weights. Here are its beginning and end, and what all ranks must agree on first;
+/// then UpdateClipping or `make_step` continues. If the optimizer has an UpdateRescue, lost ranks are survived, or
 /// nothing is fused. All calls are collective, except the destructor and those marked otherwise.
 class FusedUpdate final : public StepDelegate {
  public:
@@ -86,12 +81,7 @@ class FusedUpdate final : public StepDelegate {
   void agree(const UpdateRequest* request);
   void take_up();
   void reduce_rest();
-  void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
-  StepResult run_update();
-  double run_norm();
-  void run_scale();
-  void update_buckets(double factor, bool zero);
-  void receive_weights();
+  StepResult make_update();
   /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>
   auto guarded(const Body& body) {
@@ -113,10 +103,9 @@ class FusedUpdate final : public StepDelegate {
   PartList parts_;  // refers to the context
   bool is_active_ = false;
   const AnySlot stale_;  // sums of all ranks' gradients do not have all that this rank has
-  GradientSelection selection_;
-  std::vector<std::size_t> selected_;  // the same with slices, in the order of the call
-  bool zeroed_ = false;                // the last update left zeros
-  std::uint64_t zeroed_writes_ = 0;    // FusedGradients::writes at that time
+  UpdateClipping clipping_;
+  bool zeroed_ = false;              // the last update left zeros
+  std::uint64_t zeroed_writes_ = 0;  // FusedGradients::writes at that time
 };
 
 }  // namespace lockstep
