@@ -20,8 +20,6 @@ LARGE = {
     "lockstep::Diagnosis": (30, 2, "its messages have a file"),
     "lockstep::DistributedDataParallelBase": (39, 3, "has what a fused update has, until fuse returns it"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
-    "lockstep::ShardedCopies": (32, 2, "gathering has a file"),
-    "lockstep::ShardedWeights": (49, 4, "gathers units, makes views and knows a rank's own parts"),
     "lockstep::StoreService": (33, 2, "a function for each request; keys have a file"),
     "lockstep::Tokenizer": (30, 2, "saving has a file"),
     "lockstep::shm::Group": (53, 1, "a function for each of Communicator's calls"),

@@ -1,25 +1,22 @@
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
-#include <optional>
 #include <utility>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/host_memory.h"
+#include "lockstep/parallel/agreement/agreed_error.h"
+#include "lockstep/parallel/agreement/reduce_marks.h"
+#include "lockstep/parallel/update/update_context.h"
 
 namespace lockstep {
 namespace {
-
-constexpr const char* kCall = "a forward or backward";
 
 void warn_of_one_unit() {
   log_warning(
@@ -28,233 +25,146 @@ void warn_of_one_unit() {
       "units (\"layers.0\"), and the module has none");
 }
 
-bool is_in_backward() { return torch::autograd::get_current_graph_task_exec_info() != nullptr; }
-
 }  // namespace
 
 ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string>& units, bool reshard_after_forward)
     : gradients_(parts.gradients),
       buckets_(parts.buckets),
       communicator_(parts.communicator),
-      gathering_(parts.communicator->split(0, parts.communicator->rank())),
-      follows_backward_(parts.follows_backward),
-      position_(parts.position),
-      reshards_(reshard_after_forward),
-      plan_(units, parts.buckets, parts.gradients),
-      states_(parts.buckets.size()),
-      units_((parts.has_copies ? 2 : 1) * plan_.units.size()) {
+      group_(parts.communicator->split(0, parts.communicator->rank())),
+      units_(units, parts.buckets, parts.gradients),
+      shards_(gradients_, buckets_, bytes_),
+      gathering_(UnitGathering::Needs{gradients_, buckets_, units_, shards_, bytes_, *communicator_, *group_,
+                                      parts.position, parts.has_copies, parts.follows_backward,
+                                      reshard_after_forward}) {
   const at::NoGradGuard no_grad;
+  auto* const engine = parts.gathers_for_host ? &dynamic_cast<HostMemoryEngine&>(*group_) : nullptr;
   // All of it before the first parameter loses its own.
-  for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    states_[index].memory = make_memory(index, parts.gathers_for_host);
-  }
+  shards_.make_memory(gathering_, engine);
   if (parts.has_copies) {
     copies_ = std::make_unique<ShardedCopies>(
-        ShardedCopies::Parts{*this, gradients_, buckets_, plan_, parts.plan, *communicator_,
-                             parts.gathers_for_host ? dynamic_cast<HostMemoryEngine*>(gathering_.get()) : nullptr});
+        GatheredParts::Needs{gradients_, buckets_, units_, parts.plan, shards_, bytes_, communicator_->rank(), engine},
+        gathering_, *communicator_);
+    gathering_.use_parts(copies_->parts());
+    shards_.share_out(watched_, *copies_, copies_->first_without_memory());
+  } else {
+    shards_.share_out(watched_, gathering_, 0);
   }
-  for (std::size_t index = 0; index < buckets_.size(); ++index) share_out(index);
-  peak_bytes_ = bytes_;
+  bytes_.note_peak();
   if (units.empty() && communicator_->rank() == 0) warn_of_one_unit();
-}
-
-std::unique_ptr<WatchedMemory> ShardedWeights::make_memory(std::size_t index, bool for_host) {
-  const at::ScalarType dtype = gradients_.parameter(buckets_[index].parameters.front()).scalar_type();
-  const std::int64_t numel = buckets_[index].gradients.numel();
-  if (!for_host) return std::make_unique<WatchedMemory>(*this, index, numel, dtype);
-  auto& engine = dynamic_cast<HostMemoryEngine&>(*gathering_);
-  return std::make_unique<WatchedMemory>(*this, index, engine.allocate_transient_for_host(numel, dtype, {}));
-}
-
-void ShardedWeights::share_out(std::size_t index) {
-  FusedBucket& bucket = buckets_[index];
-  Bucket& state = states_[index];
-  bucket.weights = state.memory->whole();
-  state.shard = at::zeros({bucket.own.end - bucket.own.begin}, bucket.weights.options());
-  bytes_ += static_cast<std::int64_t>(state.shard.nbytes());
-  state.samples.resize(bucket.parameters.size());
-  for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
-    const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
-    state.views.push_back(state.memory->view(bucket.offsets[place], parameter));
-    state.absent.push_back(watched_without_memory(parameter));
-    adopt(index, place);
-    const std::size_t i = bucket.parameters[place];
-    if (copies_) {
-      watched_.add(parameter, *copies_, copies_->number_without_memory(i));
-    } else {
-      watched_.add(parameter, *this, i);
-    }
-  }
 }
 
 ShardedWeights::~ShardedWeights() {
   const at::NoGradGuard no_grad;
   try {
-    for (std::size_t index = 0; keeps_all_ && index < buckets_.size(); ++index) own_bucket(index);
+    for (std::size_t index = 0; gathering_.keeps_all() && index < buckets_.size(); ++index) {
+      shards_.give_own_memory(index);
+    }
   } catch (const std::exception& error) {
     log_warning("the weights stay in shards: {}", error.what());
   }
-  free_quietly();
+  gathering_.free_quietly();
 }
 
-void* ShardedWeights::owned_weights(std::size_t bucket) const {
-  const at::Tensor& shard = states_[bucket].shard;
-  const auto offset = static_cast<std::uintptr_t>(buckets_[bucket].own.begin) * shard.element_size();
-  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(shard.data_ptr()) - offset);
+// The parameter must be in memory: with its bucket, or by its unit's part.
+ShownWeight ShardedWeights::shown(std::size_t index, std::size_t place) const {
+  if (shards_.is_shown(index, place)) return shards_.shown(index, place);
+  return copies_->parts().shown(buckets_[index].parameters[place]);
 }
 
-// A read that gathers needs all ranks; one rank that prints a weight would wait for the others without end.
-bool ShardedWeights::may_gather() const {
-  return forwards_ > 0 || is_in_backward() || (follows_backward_ && at::GradMode::is_enabled());
-}
-
-std::size_t ShardedWeights::parameter_at(std::size_t bucket, std::int64_t element) const {
-  const std::vector<std::int64_t>& offsets = buckets_[bucket].offsets;
-  const auto after = std::upper_bound(offsets.begin(), offsets.end(), element);
-  return buckets_[bucket].parameters[static_cast<std::size_t>(after - offsets.begin()) - 1];
-}
-
-void ShardedWeights::begin_unit(std::size_t unit, std::size_t parameter) {
-  if (units_[unit].presence != Presence::Here && !may_gather()) {
-    throw Error(
-        fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "
-                    "alone",
-                    gradients_.name(parameter)),
-        communicator_->membership().where() + ", fused optimizer of stage 3",
-        "call unshard() of the DistributedDataParallel, or of the Trainer, on every rank, read or write weights, "
-        "and call reshard(); and run forwards through the DistributedDataParallel");
-  }
-  ++units_[unit].readers;
-  try {
-    enter(unit);
-  } catch (...) {
-    --units_[unit].readers;
-    throw;
-  }
-}
-
-bool ShardedWeights::may_free(std::size_t unit) const {
-  const Unit& state = units_[unit];
-  if (is_outside(unit) || keeps_all_ || state.presence == Presence::Freed || state.readers > 0) return false;
-  if (reshards_) return true;
-  return is_in_backward() && state.in_backward == backwards_;
-}
-
-// The same units are here afterwards on all ranks, because they enter the same ones.
-void ShardedWeights::enter(std::size_t unit) {
-  Unit& state = units_[unit];
-  if (is_in_backward()) state.in_backward = backwards_;
-  if (state.presence == Presence::Here && (keeps_all_ || unit == current_ || is_outside(unit))) return;
-  std::optional<std::size_t> next;
-  if (!is_outside(unit)) {
-    next = order_.enter(unit);
-    if (next && (*next == unit || is_outside(*next))) next.reset();
-    const std::size_t other = next.value_or(current_);
-    for (std::size_t i = 1; i < units_.size(); ++i) {
-      if (i != unit && i != other && may_free(i)) free(i);
+void ShardedWeights::take_writes() {
+  for (std::size_t index = 0; gathering_.keeps_all() && index < buckets_.size(); ++index) {
+    for (std::size_t place = 0; place < buckets_[index].parameters.size(); ++place) {
+      const at::Tensor& parameter = gradients_.parameter(buckets_[index].parameters[place]);
+      if (!is_watched(parameter) || is_absent(parameter)) continue;
+      const ShownWeight now = shown(index, place);
+      if (shards_.is_written(index, place, now)) shards_.give_own_memory(index, place, now.elements);
     }
-    current_ = unit;
   }
-  start(unit);
-  if (next) start(*next);
-  finish(unit);
 }
 
-void ShardedWeights::start(std::size_t number) {
-  Unit& unit = units_[number];
-  if (unit.presence != Presence::Freed) return;
-  const at::AutoDispatchBelowADInplaceOrView untracked;
-  unit.presence = Presence::Coming;
-  unit.call = at::empty({2}, at::TensorOptions().dtype(at::kLong));
-  unit.call.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(number);
-  unit.call.data_ptr<std::int64_t>()[1] = moved_parameters();
-  unit.calls = at::empty({2 * gathering_->world_size()}, unit.call.options());
-  // An engine that has found the difference already refuses the second of these calls.
-  with_positions_of_ranks(*communicator_, position_(), kCall, [&] {
-    unit.check = gathering_->all_gather_async(unit.calls, unit.call);
-    if (has_part(number)) return copies_->start(number, *gathering_);
-    for (const std::size_t index : buckets_of(number)) {
-      Bucket& bucket = states_[index];
-      if (bucket.users++ > 0) continue;
-      bucket.memory->open();
-      bytes_ += static_cast<std::int64_t>(bucket.memory->whole().nbytes());
-      bucket.work = gathering_->all_gather_async(bucket.memory->incoming(), bucket.shard);
-    }
+void ShardedWeights::give_back() {
+  gathering_.free_all();
+  gathering_.visit_all([this](const WeightUnit& unit) {
+    for (const std::size_t index : unit.buckets) shards_.give_own_memory(index);
   });
-  note_peak();
 }
 
-void ShardedWeights::note_peak() { peak_bytes_ = std::max(peak_bytes_, bytes_ + (copies_ ? copies_->bytes() : 0)); }
+void ShardedWeights::adopt(std::size_t index, std::size_t place) {
+  shards_.adopt(index, place);
+  if (copies_) copies_->round_again(index, place);
+}
 
-void ShardedWeights::finish(std::size_t number) {
-  Unit& unit = units_[number];
-  if (unit.presence == Presence::Here) return;
-  with_positions_of_ranks(*communicator_, position_(), kCall, [&] {
-    check_calls(unit, number);
-    if (has_part(number)) {
-      copies_->finish(number);
-    } else {
-      for (const std::size_t index : buckets_of(number)) {
-        if (states_[index].work) std::exchange(states_[index].work, nullptr)->wait();
+// These elements of the parameter, which are this rank's. Nothing is freed, because the other ranks may keep what is
+// gathered, and all ranks must gather alike. The result has memory of its own if the program has written to a gathered
+// weight, whose memory is freed sooner.
+at::Tensor ShardedWeights::own_values(std::size_t index, std::size_t place, std::int64_t begin,
+                                      std::int64_t end) const {
+  const at::Tensor& parameter = gradients_.parameter(buckets_[index].parameters[place]);
+  const std::int64_t count = std::max<std::int64_t>(0, end - begin);
+  if (is_moved(index, place)) return parameter.detach().reshape({-1}).slice(0, begin, begin + count);
+  const Region& own = buckets_[index].own;
+  const std::int64_t first = count > 0 ? begin + buckets_[index].offsets[place] - own.begin : 0;
+  const at::Tensor values = shards_.shard(index).narrow(0, first, count);
+  if (count == 0 || is_absent(parameter) || !shards_.is_written(index, place, shown(index, place))) return values;
+  const at::Tensor written = at::empty_like(values);
+  const auto offset = static_cast<std::size_t>(begin) * values.element_size();
+  std::memcpy(written.data_ptr(), shown(index, place).elements + offset, written.nbytes());
+  return written;
+}
+
+TensorParts ShardedWeights::own_parts() {
+  const at::NoGradGuard no_grad;
+  TensorParts parts;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    const FusedBucket& bucket = buckets_[index];
+    for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+      const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
+      TensorPart part{gradients_.name(bucket.parameters[place]), parameter.sizes().vec(), 0, 0, {}};
+      const Region own = shards_.own_part(index, place);
+      if (own.begin < own.end) {
+        part.begin = own.begin - bucket.offsets[place];
+        part.end = own.end - bucket.offsets[place];
       }
-      show_unit(number);
+      part.tensor = own_values(index, place, part.begin, part.end);
+      parts.push_back(std::move(part));
     }
-  });
-  unit.presence = Presence::Here;
+  }
+  return parts;
 }
 
-void ShardedWeights::free(std::size_t number) {
-  Unit& unit = units_[number];
-  if (unit.presence == Presence::Freed) return;
-  finish(number);
-  unit.presence = Presence::Freed;
-  if (copies_) copies_->close_rounded(number);
-  if (has_part(number)) return copies_->close(number);
-  hide_unit(number);
-  for (const std::size_t index : buckets_of(number)) {
-    Bucket& bucket = states_[index];
-    if (--bucket.users > 0) continue;
-    bucket.memory->close();
-    bytes_ -= static_cast<std::int64_t>(bucket.memory->whole().nbytes());
+void ShardedWeights::write_own_parts(const std::function<void(const TensorParts&)>& write) {
+  const at::NoGradGuard no_grad;
+  free_all();
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    for (std::size_t place = 0; place < buckets_[index].parameters.size(); ++place) {
+      if (is_moved(index, place)) adopt(index, place);
+    }
+  }
+  write(own_parts());
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    for (std::size_t place = 0; place < buckets_[index].parameters.size(); ++place) {
+      // A backward that has saved the old values must notice.
+      gradients_.parameter(buckets_[index].parameters[place]).unsafeGetTensorImpl()->bump_version();
+      if (copies_) copies_->round_again(index, place);
+    }
   }
 }
 
-void ShardedWeights::free_all() {
-  keeps_all_ = false;
-  order_.end_step();
-  current_ = 0;
-  for (std::size_t i = 0; i < units_.size(); ++i) free(i);
-}
-
-// An Error of the group is reported by the next call that uses it.
-void ShardedWeights::free_quietly() noexcept {
-  try {
-    for (std::size_t i = 0; i < units_.size(); ++i) free(i);
-    current_ = 0;
-  } catch (const std::exception& error) {
-    log_debug("weights stay in memory: {}", error.what());
+// Ranks without the write have a share of the parameter alone, which cannot be compared.
+void ShardedWeights::check_comparable(const WeightChanges& changes) const {
+  std::vector<std::uint8_t> missing(changes.here.size(), 0);
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    missing[i] = changes.anywhere[i] == WeightChanges::kMoved && changes.here[i] != WeightChanges::kMoved ? 1 : 0;
   }
-}
-
-void ShardedWeights::leave_forward() noexcept {
-  if (--forwards_ == 0 && !at::GradMode::is_enabled() && !keeps_all_ && !is_in_backward()) free_quietly();
-}
-
-void ShardedWeights::leave_backward() noexcept {
-  ++backwards_;
-  if (!keeps_all_) free_quietly();
-}
-
-bool ShardedWeights::gather_all() {
-  if (keeps_all_) return false;
-  const std::size_t count = plan_.units.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (has_part(i)) free(i);
-    start(whole_of(i));
-  }
-  for (std::size_t i = 0; i < count; ++i) finish(whole_of(i));
-  keeps_all_ = true;
-  return true;
+  reduce_marks(*communicator_, missing);
+  const auto found = std::find(missing.begin(), missing.end(), 1);
+  if (found == missing.end()) return;
+  throw AgreedError(fmt::format("parameter \"{}\" was written or moved to other memory on some ranks, but not on all",
+                                gradients_.name(static_cast<std::size_t>(found - missing.begin()))),
+                    communicator_->membership().where() + ", fused optimizer of stage 3",
+                    "write the same values on every rank, between unshard() and reshard() and without data(), or load "
+                    "the same file on every rank");
 }
 
 }  // namespace lockstep

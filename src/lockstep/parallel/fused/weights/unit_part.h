@@ -18,9 +18,9 @@ namespace lockstep {
 class UnitPart {
  public:
   struct Entry {
-    std::size_t parameter = 0;  ///< for the caller
-    std::size_t bucket = 0;
-    std::int64_t offset = 0;  ///< in the bucket, in elements
+    std::size_t parameter = 0;          ///< for the caller
+    std::size_t bucket = 0, place = 0;  ///< of the parameter
+    std::int64_t offset = 0;            ///< in the bucket, in elements
     std::int64_t numel = 0;
     bool is_copy = false;  ///< in bf16
     std::size_t element_size = 0;
