@@ -152,7 +152,7 @@ void Backward::begin_sums() {
   for (const auto& part : parts_) part->begins(context_.flags);
 }
 
-void Backward::end_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s) {
+void Backward::end_sums(const std::vector<std::uint8_t>& contributed, double waited_s) {
   const at::NoGradGuard no_grad;
   const auto guard = lock();
   BackwardFlags& flags = context_.flags;
@@ -161,7 +161,6 @@ void Backward::end_sums(std::uint64_t update, const std::vector<std::uint8_t>& c
     if (contributed[i] != 0) flags.set_contributed(i);
   }
   if (!context_.all_kept) {
-    context_.update = update;
     for (const auto& part : parts_) part->ends(flags);
     send_flags();
     for (const auto& part : parts_) part->check(flags);

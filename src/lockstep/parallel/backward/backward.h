@@ -62,10 +62,9 @@ class Backward {
   void begin_sums();
   /// The buckets hold averages over all slices or, if they are handed over, what the keeper needs. Tells the ranks
   /// about each other as the end of a backward does, and sets `grad`. Takes the lock. Collective.
-  /// @param update       of run_shards: equal on all ranks
   /// @param contributed  by parameter: this rank has a gradient
-  /// @throws AgreedError  if nothing is handed over, and ranks are in different updates
-  void end_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s);
+  /// @throws AgreedError  if nothing is handed over, and ranks differ in the context's `update`
+  void end_sums(const std::vector<std::uint8_t>& contributed, double waited_s);
 
   /// @throws Error  if a hook is registered already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);

@@ -26,4 +26,9 @@ BackwardContext::BackwardContext(std::shared_ptr<Communicator> group, const Redu
       reduction(average_by_all_reduce(communicator)),
       replicas(all_of(parameters)) {}
 
+std::optional<std::uint32_t> BackwardContext::look_at_replicas() {
+  const std::uint32_t bits = replicas.look();
+  return join.is_on() ? std::nullopt : std::optional<std::uint32_t>(bits);
+}
+
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -49,6 +50,9 @@ std::vector<NamedTensor> trained_of(const ReducerParameters& parameters);
 /// What a backward and its parts share. A part reads it, and claims nothing: its fact is in `facts`.
 struct BackwardContext {
   BackwardContext(std::shared_ptr<Communicator> group, const ReducerParameters& parameters, bool counts_updates);
+  /// What `replicas` sees, for the message that leaves. Nothing while ranks join, because a rank without inputs has
+  /// older weights.
+  std::optional<std::uint32_t> look_at_replicas();
 
   std::shared_ptr<Communicator> communicator;
   BackwardFlags flags;
@@ -62,7 +66,7 @@ struct BackwardContext {
   StepCounter place;
   std::shared_ptr<BackwardTrace> trace;
   int module = 0;            ///< its number, which is equal on all ranks: WrappedModule::number
-  std::uint64_t update = 0;  ///< whose slices are added up
+  std::uint64_t update = 0;  ///< whose slices are added up, by the number that run_shards was given
   /// Synchronised forwards whose outputs are gone without a backward through them. Outputs may be destroyed by other
   /// threads, and after the reducer.
   std::shared_ptr<std::atomic<std::uint64_t>> unused_forwards = std::make_shared<std::atomic<std::uint64_t>>(0);

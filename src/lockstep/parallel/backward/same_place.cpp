@@ -1,9 +1,5 @@
 #include "lockstep/parallel/backward/same_place.h"
 
-#include <utility>
-
-#include "lockstep/base/text/count_of.h"
-#include "lockstep/parallel/reducer/left_out_batches.h"
 #include "lockstep/parallel/slices/update_difference.h"
 #include "lockstep/parallel/wrapped_module.h"
 
@@ -25,17 +21,12 @@ void SameFrozen::check(const BackwardFlags& all) {
   if (all.differs(context_.facts.frozen)) frozen_.throw_difference(*context_.communicator, all.active_ranks());
 }
 
-void SameBatches::joins() { before_ = *context_.unused_forwards; }
-
-void SameBatches::ends(BackwardFlags& mine) { mine.say(context_.facts.left_out, *context_.unused_forwards - before_); }
+void SameBatches::ends(BackwardFlags& mine) { mine.say(context_.facts.left_out, forwards_.count()); }
 
 void SameBatches::check(const BackwardFlags& all) {
-  const std::uint64_t unused = *context_.unused_forwards;
-  const std::uint64_t here = unused - std::exchange(before_, unused);
-  if (!all.differs(context_.facts.left_out) || std::exchange(has_warned_, true)) return;
-  warn_of_left_out_batches(*context_.communicator,
-                           "made " + count_of(here, "forward") + " without a backward since the last backward",
-                           all.active_ranks());
+  const std::uint64_t here = forwards_.take();
+  if (!all.differs(context_.facts.left_out)) return;
+  forwards_.warn(*context_.communicator, UnusedForwards::text_of(here, "the last backward"), all.active_ranks());
 }
 
 void SameUpdate::ends(BackwardFlags& mine) { mine.say(context_.facts.update, context_.update); }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "lockstep/parallel/agreement/frozen_parameters.h"
 #include "lockstep/parallel/backward/backward_context.h"
 #include "lockstep/parallel/backward/backward_part.h"
+#include "lockstep/parallel/reducer/unused_forwards.h"
 
 namespace lockstep {
 
@@ -40,15 +40,14 @@ class SameFrozen : public BackwardPart {
 /// All ranks should have left out as many batches since the last backward.
 class SameBatches : public BackwardPart {
  public:
-  explicit SameBatches(BackwardContext& context) : context_(context) {}
-  void joins() override;
+  explicit SameBatches(BackwardContext& context) : context_(context), forwards_(context.unused_forwards) {}
+  void joins() override { forwards_.take(); }
   void ends(BackwardFlags& mine) override;
   void check(const BackwardFlags& all) override;
 
  private:
   BackwardContext& context_;
-  std::uint64_t before_ = 0;  // unused forwards at the end of the last backward
-  bool has_warned_ = false;   // equal on all ranks
+  UnusedForwards forwards_;  // since the last backward
 };
 
 /// All ranks must add up slices of the same update.

@@ -18,8 +18,7 @@ void SameLoadedWeights::check(const BackwardFlags& all) {
 }
 
 void SameReplicas::ends(BackwardFlags& mine) {
-  const std::uint32_t bits = context_.replicas.look();
-  if (!context_.join.is_on()) mine.say(context_.facts.replicas, bits);
+  if (const auto bits = context_.look_at_replicas()) mine.say(context_.facts.replicas, *bits);
 }
 
 void SameReplicas::check(const BackwardFlags& all) {

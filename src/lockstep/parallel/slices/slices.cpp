@@ -67,7 +67,7 @@ void Slices::run(std::uint64_t update, bool are_zero, const std::function<void(s
     sums_.add_slice();
     if (buffers_) buffers_->add_slice(slice, had_forward_);
   }
-  update_ = update;
+  backward_.context().update = update;
   if (buffers_) buffers_->finish(update);
   average();
 }
@@ -97,7 +97,7 @@ void Slices::average() {
     }
     for (const auto& work : gathers) work->wait();
   }
-  backward_.end_sums(update_, contributed_, seconds_since(start));
+  backward_.end_sums(contributed_, seconds_since(start));
 }
 
 }  // namespace lockstep

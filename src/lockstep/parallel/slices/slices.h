@@ -26,7 +26,6 @@ class Slices {
 
   const SlicePlan& plan() const { return plan_; }
   const PartialSums& sums() const { return sums_; }
-  std::uint64_t update() const { return update_; }  ///< whose gradients these sums are
   bool is_in_slice() const { return is_in_slice_; }
   void note_forward() { had_forward_ = true; }
 
@@ -49,7 +48,6 @@ class Slices {
   std::optional<SliceBuffers> buffers_;
   std::vector<TermExchange> exchanges_;    // by bucket; made when they are first needed
   std::vector<std::uint8_t> contributed_;  // by parameter: some slice of this rank has a gradient
-  std::uint64_t update_ = 0;
   bool is_in_slice_ = false;
   bool had_forward_ = false;
 };

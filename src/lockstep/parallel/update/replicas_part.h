@@ -20,8 +20,7 @@ class ReplicasPart final : public UpdatePart {
 
   void look() override {
     if (!backward_.all_kept) return;
-    const std::uint32_t bits = backward_.replicas.look();
-    if (!backward_.join.is_on()) agreement_.say(bits_, bits);  // a rank without inputs has older weights
+    if (const auto bits = backward_.look_at_replicas()) agreement_.say(bits_, *bits);
   }
   void take_up() override { backward_.replicas.compare(communicator_, agreement_.differing_bytes(bits_)); }
 

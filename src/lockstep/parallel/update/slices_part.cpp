@@ -41,18 +41,17 @@ std::string SlicesPart::refusal(const UpdateContext& context, const FuseOptions&
   return "";
 }
 
-SlicesPart::SlicesPart(UpdateContext& context, const Slices& slices)
-    : context_(context), slices_(slices), update_(context.agreement.equal<std::uint64_t>()) {}
+SlicesPart::SlicesPart(UpdateContext& context) : context_(context), update_(context.agreement.equal<std::uint64_t>()) {}
 
 void SlicesPart::look() {
-  context_.agreement.say(update_, slices_.update());
+  context_.agreement.say(update_, context_.backward.update);
   for (const std::size_t i : context_.own_gradients->without_slice_sum()) {
     context_.faults->add(i, FusedFault::NoSliceSum);
   }
 }
 
 void SlicesPart::check() {
-  if (context_.agreement.differs(update_)) throw_different_updates(*context_.communicator, slices_.update());
+  if (context_.agreement.differs(update_)) throw_different_updates(*context_.communicator, context_.backward.update);
 }
 
 double SliceNorm::of_all() { return whole(indices_of_optimizer(context_)); }

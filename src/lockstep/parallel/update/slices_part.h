@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lockstep/parallel/fuse_options.h"
-#include "lockstep/parallel/slices/slices.h"
 #include "lockstep/parallel/update/rank_norm.h"
 #include "lockstep/parallel/update/update_context.h"
 #include "lockstep/parallel/update/update_part.h"
@@ -21,15 +20,14 @@ class SlicesPart final : public UpdatePart {
   static std::string refusal(const UpdateContext& context, const FuseOptions& options);
 
   /// What is given must outlive this object.
-  SlicesPart(UpdateContext& context, const Slices& slices);
+  explicit SlicesPart(UpdateContext& context);
 
   void look() override;
   void check() override;
 
  private:
   UpdateContext& context_;
-  const Slices& slices_;
-  const EqualSlot<std::uint64_t> update_;  // the number that run_shards was given
+  const EqualSlot<std::uint64_t> update_;
 };
 
 /// Norms of the average over all slices, whose bits do not depend on the number of ranks.

@@ -27,7 +27,7 @@ namespace lockstep {
 UpdateMaker::UpdateMaker(UpdateContext& context, PartList& parts, FuseOptions options, const Slices* slices)
     : context_(context), parts_(parts), options_(std::move(options)), slices_(slices) {
   if (slices != nullptr) {
-    parts_.add<SlicesPart>(context_, *slices);
+    parts_.add<SlicesPart>(context_);
     context_.norm = std::make_unique<SliceNorm>(context_);
   } else {
     context_.norm = std::make_unique<RankNorm>(context_);

@@ -16,7 +16,6 @@
 #include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/agreement/options_number.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
-#include "lockstep/parallel/reducer/left_out_batches.h"
 #include "lockstep/parallel/wrapped_module.h"
 
 namespace lockstep {
@@ -78,7 +77,8 @@ UpdateTerms::UpdateTerms(UpdateContext& context)
       place_(agreement_.equal<std::uint64_t>()),
       left_out_(agreement_.equal<std::uint16_t>()),
       named_(backward_.replicas.tensors()),
-      frozen_(named_) {
+      frozen_(named_),
+      forwards_(backward_.unused_forwards) {
   for (std::size_t i = 0; i < named_.size(); ++i) index_of_[named_[i].tensor.unsafeGetTensorImpl()] = i;
   ended();
 }
@@ -106,7 +106,7 @@ void UpdateTerms::keep_groups() {
 void UpdateTerms::ended() {
   backwards_before_ = backward_.place.backwards();
   zero_grads_before_ = optimizer_.zero_grads();
-  unused_forwards_before_ = *backward_.unused_forwards;
+  forwards_.take();
 }
 
 void UpdateTerms::look() {
@@ -120,7 +120,7 @@ void UpdateTerms::look() {
   agreement_.say(place_, place);
   if (agreement_.request().kind != UpdateRequest::Kind::Update) return;
   agreement_.say(settings_, settings());
-  agreement_.say(left_out_, static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (unused_forwards() & 0xff)));
+  agreement_.say(left_out_, static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (forwards_.count() & 0xff)));
 }
 
 std::uint64_t UpdateTerms::list_number() {
@@ -223,11 +223,11 @@ void UpdateTerms::check() {
     throw_difference();
   }
   if (agreement_.differs(common_)) throw_common_difference();
-  if (agreement_.differs(left_out_) && !std::exchange(has_warned_, true)) {
-    warn_of_left_out_batches(communicator_,
-                             fmt::format("called zero_grad() {} and made {} without a backward since its last step",
-                                         count_of(zero_grads(), "time"), count_of(unused_forwards(), "forward")),
-                             agreement_.active());
+  if (agreement_.differs(left_out_)) {
+    forwards_.warn(communicator_,
+                   "called zero_grad() " + count_of(zero_grads(), "time") + " and " +
+                       UnusedForwards::text_of(forwards_.count(), "its last step"),
+                   agreement_.active());
   }
   if (!is_new_list_) return;
   check_list();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/parallel/agreement/frozen_parameters.h"
+#include "lockstep/parallel/reducer/unused_forwards.h"
 #include "lockstep/parallel/update/update_context.h"
 #include "lockstep/parallel/update/update_part.h"
 
@@ -51,7 +52,6 @@ class UpdateTerms final : public UpdatePart {
   std::vector<std::string> lines(const UpdateRequest& request) const;
   std::uint64_t backwards() const { return backward_.place.backwards() - backwards_before_; }
   std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
-  std::uint64_t unused_forwards() const { return *backward_.unused_forwards - unused_forwards_before_; }
   std::vector<std::string> common_lines() const;
   [[noreturn]] void throw_difference() const;
   [[noreturn]] void throw_common_difference() const;
@@ -71,9 +71,9 @@ class UpdateTerms final : public UpdatePart {
   std::unordered_map<const c10::TensorImpl*, std::size_t> group_of_;  // of what the update covers
   std::vector<const c10::TensorImpl*> list_;                          // of all groups; null behind each
   std::uint64_t list_number_ = 0;
-  bool is_new_list_ = false;  // not checked yet
-  bool has_warned_ = false;   // of batches; equal on all ranks
-  std::uint64_t backwards_before_ = 0, zero_grads_before_ = 0, unused_forwards_before_ = 0;  // the last update
+  bool is_new_list_ = false;                                    // not checked yet
+  std::uint64_t backwards_before_ = 0, zero_grads_before_ = 0;  // the last update
+  UnusedForwards forwards_;                                     // since then
 };
 
 }  // namespace lockstep

@@ -1,12 +1,22 @@
-#include "lockstep/parallel/reducer/left_out_batches.h"
+#include "lockstep/parallel/reducer/unused_forwards.h"
 
 #include "lockstep/base/log.h"
+#include "lockstep/base/text/count_of.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
 
 namespace lockstep {
 
-void warn_of_left_out_batches(Communicator& communicator, const std::string& made,
-                              const std::vector<bool>& takes_part) {
+std::uint64_t UnusedForwards::take() {
+  const std::uint64_t now = *unused_;
+  return now - std::exchange(before_, now);
+}
+
+std::string UnusedForwards::text_of(std::uint64_t forwards, const char* since) {
+  return "made " + count_of(forwards, "forward") + " without a backward since " + since;
+}
+
+void UnusedForwards::warn(Communicator& communicator, const std::string& made, const std::vector<bool>& takes_part) {
+  if (std::exchange(has_warned_, true)) return;
   const auto difference = first_difference_among(communicator, {made}, takes_part);
   if (!difference || communicator.rank() != 0) return;
   log_warning(
