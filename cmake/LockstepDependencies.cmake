@@ -2,6 +2,12 @@
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(ZLIB REQUIRED)
+find_package(Snappy REQUIRED)
+find_package(zstd REQUIRED)
+set(lockstep_zstd zstd::libzstd_shared)
+if(NOT TARGET zstd::libzstd_shared)
+  set(lockstep_zstd zstd::libzstd_static)  # of a package with one of the two
+endif()
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -31,8 +31,8 @@ if(lockstep_torch_is_system)
   list(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libtorch-dev)
 endif()
 if(NOT BUILD_SHARED_LIBS)
-  list(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libspdlog-dev libfmt-dev libssl-dev zlib1g-dev libicu-dev libsimdjson-dev
-       libyaml-cpp-dev)
+  list(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libspdlog-dev libfmt-dev libssl-dev zlib1g-dev libsnappy-dev
+       libzstd-dev libicu-dev libsimdjson-dev libyaml-cpp-dev)
   if(LOCKSTEP_GLOO_LIBRARY)
     list(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libgloo-dev)
   endif()

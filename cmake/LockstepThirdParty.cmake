@@ -9,10 +9,12 @@ set(lockstep_third_party
     "nlohmann_json::nlohmann_json|nlohmann_json|nlohmann_json|"
     "OpenSSL::Crypto|OpenSSL COMPONENTS Crypto|libcrypto|"
     "ZLIB::ZLIB|ZLIB|zlib|"
+    "Snappy::snappy|Snappy|snappy|"
+    "zstd::libzstd_shared|zstd|libzstd|"
+    "zstd::libzstd_static|zstd|libzstd|"
     "ICU::uc|ICU COMPONENTS uc|icu-uc|"
     "simdjson::simdjson|simdjson|simdjson|"
     "yaml-cpp|yaml-cpp|yaml-cpp|"
-    "Parquet::parquet_shared|Parquet|parquet|"
     "OpenMP::OpenMP_CXX|OpenMP COMPONENTS CXX||${lockstep_openmp_words}"
     "dl|||-ldl")
 

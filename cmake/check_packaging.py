@@ -20,6 +20,7 @@ LIBRARIES = {
     "ICU": ("libicu-dev", "icu", "icu"),
     "OpenSSL": ("libssl-dev", "openssl", "openssl"),
     "Python3": ("python3", None, None),
+    "Snappy": ("libsnappy-dev", "snappy", "snappy"),
     "Threads": (None, None, None),
     "Torch": ("libtorch-dev", "libtorch", None),
     "ZLIB": ("zlib1g-dev", "zlib", "zlib"),
@@ -28,6 +29,7 @@ LIBRARIES = {
     "simdjson": ("libsimdjson-dev", "simdjson", "simdjson"),
     "spdlog": ("libspdlog-dev", "spdlog", "spdlog"),
     "yaml-cpp": ("libyaml-cpp-dev", "yaml-cpp", "yaml-cpp"),
+    "zstd": ("libzstd-dev", "zstd", "zstd"),
 }
 PORT_COMMANDS = ("vcpkg_cmake_configure", "vcpkg_cmake_install", "vcpkg_cmake_config_fixup", "vcpkg_fixup_pkgconfig",
                  "vcpkg_copy_tools", "vcpkg_install_copyright")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 root, commands, clang_tidy = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
-OWN_FLAGS = ("simd_", "kernel_loops", "comm/nccl/", "comm/mpi/", "comm/gloo/", "parquet")
+OWN_FLAGS = ("simd_", "kernel_loops", "comm/nccl/", "comm/mpi/", "comm/gloo/")
 
 entry = next(each for each in json.loads(commands.read_text()) if "/lockstep_train.dir/" in each["command"])
 words = shlex.split(entry["command"])

@@ -50,6 +50,7 @@ const std::vector<Target>& targets() {
       {"metrics", "metrics.jsonl", run_metrics},
       {"model_config", "config.json of BERT and GPT-2", run_model_config},
       {"optimizer_metadata", "what an optimizer's file says of its tensors", run_optimizer_metadata},
+      {"parquet", "Parquet files, and the values of their columns", run_parquet},
       {"part_places", "what a file with parts of weights says of them", run_part_places},
       {"peer_handshake", "the proof of a connection between ranks", run_peer_handshake},
       {"peer_record", "encrypted records of a connection between ranks", run_peer_record},

@@ -18,6 +18,7 @@ void run_merges(std::string_view bytes);
 void run_metrics(std::string_view bytes);
 void run_model_config(std::string_view bytes);
 void run_optimizer_metadata(std::string_view bytes);
+void run_parquet(std::string_view bytes);
 void run_part_places(std::string_view bytes);
 void run_peer_handshake(std::string_view bytes);
 void run_peer_record(std::string_view bytes);

@@ -39,7 +39,7 @@ class LockstepConan(ConanFile):
         # Public headers include it, with the module models or train.
         self.requires("nlohmann_json/[>=3.11 <4]", transitive_headers=True)
         for library in ("fmt/[>=9 <13]", "spdlog/[>=1.10 <2]", "openssl/[>=3 <4]", "zlib/[>=1.2.11 <2]", "icu/[>=72]",
-                        "simdjson/[>=3 <5]", "cli11/[>=2.3 <3]", "yaml-cpp/[>=0.7 <1]"):
+                        "snappy/[>=1.1.9 <2]", "zstd/[>=1.5 <2]", "simdjson/[>=3 <5]", "cli11/[>=2.3 <3]", "yaml-cpp/[>=0.7 <1]"):
             self.requires(library)
 
     def validate(self):

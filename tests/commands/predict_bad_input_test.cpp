@@ -133,7 +133,7 @@ TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
   EXPECT_TRUE(says(questions.err, "which column holds the text? There are id, title, context, question"))
       << questions.err;
   EXPECT_EQ(answers_of(squad, {"--text-column", "context"}).out, by_column.out);
-  // Its columns are looked for in the file, which only a build with Arrow can read.
+  // Its columns are looked for in the file, which is cut.
   const ProgramEnd parquet = answers_of(write_lines(*folder_ / "rows.parquet", "PAR1"), {});
   EXPECT_EQ(parquet.code, 1) << parquet.out;
   EXPECT_TRUE(says(parquet.err, "rows.parquet")) << parquet.err;

@@ -7,7 +7,6 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/data/gzip_file.h"
-#include "tests/data/python_program.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -193,42 +192,6 @@ TEST_F(TextFile, ReadsSquadByQuestionOrContext) {
   const auto contexts = read_squad_texts(path, columns({"title", "context"}), SquadRows::Contexts);
   EXPECT_EQ(rows(*contexts), (Rows{"T|C1", "T|C2"}));
   EXPECT_EQ(contexts->where(1), path + ": data[0].paragraphs[1]");
-}
-
-// Rows, a null, a dictionary, and whole numbers as labels.
-constexpr const char* kWriteParquet = R"(
-import sys
-import pyarrow as pa, pyarrow.parquet as pq
-text = pa.array(["a", "caf\u00e9", None, "d"])
-pq.write_table(pa.table({"text": text, "kind": text.dictionary_encode(), "stars": [5, 1, 3, 1]}), "%s", row_group_size=2)
-print("written")
-)";
-
-TEST_F(TextFile, ReadsParquetWhereTheBuildHasArrow) {
-  const std::string path = folder_ / "a.parquet";
-  if (!has_parquet_reader()) {
-    expect_error("no reader for Parquet: Arrow C++ was not found", [&] { open_text_file(path, columns({"text"})); });
-    expect_error("no reader for Parquet: Arrow C++ was not found", [&] { read_parquet_schema(path); });
-    GTEST_SKIP() << "this build has no Arrow C++";
-  }
-  std::string script = kWriteParquet;
-  script.replace(script.find("%s"), 2, path);
-  if (run_python(script).empty()) GTEST_SKIP() << "no python3 with pyarrow to write a file";
-  const ParquetSchema schema = read_parquet_schema(path);
-  EXPECT_EQ(schema.rows, 4);
-  ASSERT_EQ(schema.columns.size(), 3U);
-  EXPECT_EQ(schema.columns[0], std::pair(std::string("text"), std::string("string")));
-  EXPECT_EQ(schema.columns[2], std::pair(std::string("stars"), std::string("int64")));
-  TextFileOptions options = columns({"text", "kind"}, "stars");
-  options.empty_texts = RowPolicy::Skip;
-  const auto dataset = open_text_file(path, options);
-  EXPECT_EQ(rows(*dataset), (Rows{"a|a=1", "café|café=0", "d|d=0"}));
-  EXPECT_EQ(dataset->where(2), path + ", row 4");
-  options.empty_texts = RowPolicy::Refuse;
-  expect_error("row 3, column \"text\"", [&] { open_text_file(path, options); });
-  expect_error("did you mean 'text'?", [&] { open_text_file(path, columns({"texts"})); });
-  expect_error("values of type int64", [&] { open_text_file(path, columns({"stars"})); });
-  expect_error("cannot read the Parquet file", [&] { open_text_file(file("b.parquet", "PAR1"), columns({"text"})); });
 }
 
 // Lines are looked for in blocks of 256 bytes: of every length about that, with every end.

@@ -41,8 +41,8 @@ struct TextFileOptions {
   CsvDialect dialect{};                   ///< CSV and TSV: delimiter, if not the format's comma or tab, and quote
   std::vector<std::string> column_names;  ///< CSV without a header: the names of all columns; empty: has a header
 
-  /// CSV, TSV and JSON Lines: columns of 0 and 1 (or false and true), each for a label that a row may have beside
-  /// others; in place of `label`. A row's label is the JSON list of the columns with 1: ["rude","threat"].
+  /// CSV, TSV, JSON Lines and Parquet: columns of 0 and 1 (or false and true), each for a label that a row may have
+  /// beside others; in place of `label`. A row's label is the JSON list of the columns with 1: ["rude","threat"].
   std::vector<std::string> label_columns{};
   /// Plain text: a line keeps its end, as "\n". A blank line is an empty text all the same: see `empty_texts`.
   bool keep_line_ends = false;
@@ -95,20 +95,20 @@ std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, con
 /// reads them, with the rules of `read_json_lines_texts`; or one object with the list "data", as `read_squad_texts`.
 std::shared_ptr<const TextDataset> read_json_texts(const std::string& path, const TextFileOptions& options);
 
-/// Reads Parquet through Arrow C++, if the build has it. Text columns hold texts, plain or as a dictionary; null is
-/// read as an empty text. Memory holds the columns.
-/// @throws Error  if the build has no Arrow; with file and row, if a column is missing or has another type, a policy
-/// refuses a row, or no row is left
+/// Reads Parquet: columns that are not nested, compressed by Snappy, gzip or zstd. Text columns hold texts; a label is
+/// a text, a number or a boolean. Null is an empty text, or no label. If Hugging Face's datasets wrote the label as a
+/// ClassLabel, the labels are its names, in its order. The file is mapped, and its pages are decoded when they are
+/// read; those read last are kept, up to 256 MiB.
+/// @throws Error  with file and row, if the file is damaged, encrypted or written in a way that is not read, a column
+/// is missing or has another type, a policy refuses a row, or no row is left
 std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, const TextFileOptions& options);
-/// The number of rows and the columns of a Parquet file.
-struct ParquetSchema {
+/// The number of rows and the columns of a file of columns.
+struct TableSchema {
   std::int64_t rows = 0;
-  std::vector<std::pair<std::string, std::string>> columns;  ///< names and types, in Arrow's terms
+  std::vector<std::pair<std::string, std::string>> columns;  ///< names and types, in Arrow's terms: "list<string>"
 };
-/// @throws Error  if the build has no Arrow, or the file is not Parquet
-ParquetSchema read_parquet_schema(const std::string& path);
-/// Whether Lockstep was configured with Arrow C++.
-bool has_parquet_reader();
+/// @throws Error  if the file is not Parquet, or is encrypted or damaged
+TableSchema read_parquet_schema(const std::string& path);
 
 /// Chooses the reader by the end of the file's name, without `.gz`: .csv, .tsv, .jsonl or .ndjson, .txt, .parquet, and
 /// .json for read_json_texts.

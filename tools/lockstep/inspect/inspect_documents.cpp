@@ -70,7 +70,7 @@ Inspection inspect_json(const std::string& path) {
 }
 
 Inspection inspect_parquet(const std::string& path) {
-  const ParquetSchema schema = read_parquet_schema(path);
+  const TableSchema schema = read_parquet_schema(path);
   Inspection out{
       {"kind", "parquet"}, {"path", path}, {"bytes", std::filesystem::file_size(path)}, {"rows", schema.rows}};
   out["columns"] = Inspection::array();

@@ -33,7 +33,7 @@ Inspection inspect_table(const std::string& path, const TableForm& form);
 Inspection inspect_json_lines(const std::string& path);
 /// A JSON document: the questions of a file in SQuAD's format, else its keys.
 Inspection inspect_json(const std::string& path);
-/// A Parquet file: rows, and its columns with their types. @throws Error  if the build has no Arrow
+/// A Parquet file: rows, and its columns with their types.
 Inspection inspect_parquet(const std::string& path);
 /// An IDX file: type, dimensions, and the classes of a file of labels.
 Inspection inspect_idx(const std::string& path);

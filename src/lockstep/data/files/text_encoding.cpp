@@ -44,9 +44,7 @@ constexpr BinaryFormat kBinaryFormats[] = {
     {"7z\xbc\xaf\x27\x1c"sv, "a 7-zip archive", "unpack it: 7z x FILE"},
     {"ARROW1"sv, "an Arrow file", kToCsv},
     {"\xff\xff\xff\xff"sv, "a stream of Arrow, as datasets.save_to_disk writes it", kToCsv},
-    {"PAR1"sv, "Parquet",
-     "call it .parquet, if the build has Arrow (cmake prints it); or write it as JSON Lines, in "
-     "Python: pandas.read_parquet(FILE).to_json(\"data.jsonl\", orient=\"records\", lines=True)"},
+    {"PAR1"sv, "Parquet", "give it a name that ends in .parquet, under which it is read"},
     {"SQLite format 3\0"sv, "an SQLite database",
      "export the table: sqlite3 -header -csv FILE 'select ...' > data.csv"},
     {"\xd0\xcf\x11\xe0"sv, "an old office document", "save the sheet as CSV"},

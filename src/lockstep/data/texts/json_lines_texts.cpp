@@ -2,18 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_problem.h"
-#include "lockstep/data/csv/decimal.h"
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/json_object_scan.h"
 #include "lockstep/data/texts/json_records.h"
 #include "lockstep/data/texts/label_columns.h"
+#include "lockstep/data/texts/number_label.h"
 
 namespace lockstep {
 namespace {
@@ -44,16 +43,6 @@ const char* kind_name(JsonValue::Kind kind) {
     default:
       return "missing";
   }
-}
-
-// A class written as 1.0 is class 1; a number with a fraction is a measurement and not a class.
-template <typename Where>
-std::string number_label(std::string_view text, const std::string& label, bool fractions, const Where& where) {
-  const std::optional<double> number = parse_decimal(text);
-  if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
-  if (number && fractions) return std::string(text);
-  throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
-              "give whole numbers; if it is the name of a class, put it in quotes");
 }
 
 /// Reads the values of some keys from one JSON object: quickly, or with the full parser. The full parser builds nothing

@@ -48,10 +48,4 @@ const std::string& LabelColumns::take() {
   return taken_;
 }
 
-void refuse_label_columns(const TextFileOptions& options, const std::string& path) {
-  if (options.label_columns.empty()) return;
-  throw Error(fmt::format("{} columns of labels, and this format is read with one", options.label_columns.size()), path,
-              "store the rows as CSV, TSV or JSON Lines");
-}
-
 }  // namespace lockstep

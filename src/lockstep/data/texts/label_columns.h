@@ -25,7 +25,4 @@ class LabelColumns {
   std::string taken_;
 };
 
-/// For readers of formats without such columns. @throws Error  if `options` ask for them
-void refuse_label_columns(const TextFileOptions& options, const std::string& path);
-
 }  // namespace lockstep
