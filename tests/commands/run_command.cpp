@@ -107,7 +107,8 @@ void require_state(const std::vector<std::string>& before, const std::string& co
 
 }  // namespace
 
-ProgramEnd run_command(CommandWords words, const std::string& input, const VariableChanges& changes) {
+ProgramEnd run_command(CommandWords words, const std::string& input, const VariableChanges& changes,
+                       bool is_in_terminal) {
   static const std::vector<SubcommandEntry> entries = entries_of_this_process();
   const std::string name = words.empty() ? "" : words.front();
   std::istringstream in(input);
@@ -119,7 +120,7 @@ ProgramEnd run_command(CommandWords words, const std::string& input, const Varia
   ProgramEnd end;
   {
     const LogRedirection log(err);
-    end.code = run_command(entries, std::move(words), {in, out, err}, torch_error_text);
+    end.code = run_command(entries, std::move(words), {in, out, err, false, is_in_terminal}, torch_error_text);
   }
   require_state(before, name);
   end.out = out.str();

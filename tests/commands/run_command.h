@@ -19,9 +19,11 @@ using CommandWords = std::vector<std::string>;
 /// them.
 /// @param input  what it reads from its standard input
 /// @param changes  variables to set, or to unset if there is no value, while it runs
+/// @param is_in_terminal  whether its standard error is a terminal
 /// @throws std::runtime_error  if the command leaves the process in another state, which the next one would see
 ProgramEnd run_command(CommandWords words, const std::string& input = "",
-                       const std::map<std::string, std::optional<std::string>>& changes = {});
+                       const std::map<std::string, std::optional<std::string>>& changes = {},
+                       bool is_in_terminal = false);
 
 /// The subcommands that run_command knows.
 std::vector<SubcommandEntry> entries_of_this_process();

@@ -56,6 +56,26 @@ TEST(TrainCommand, LearnsALanguageAndTables) {
   EXPECT_GT(eval_result(folder / "tables", "eval_accuracy"), 0.9);
 }
 
+// A script that reads the output of a training gets no advice.
+TEST(TrainCommand, NamesTheReportInATerminal) {
+  const TemporaryFolder folder;
+  std::ofstream table(folder / "table.csv");
+  table << "height,label\n";
+  for (int i = 0; i < 20; ++i) table << i << (i > 9 ? ",tall\n" : ",short\n");
+  table.close();
+  for (const bool is_in_terminal : {true, false}) {
+    const std::string output = folder / (is_in_terminal ? "seen" : "piped");
+    const ProgramEnd end = run_command({"train", "--task", "tabular-classification", "--model", "mlp", "--train-file",
+                                        folder / "table.csv", "--max-steps", "1", "--output-dir", output},
+                                       "", {}, is_in_terminal);
+    ASSERT_EQ(end.code, 0) << end.err;
+    EXPECT_TRUE(says(end.out, "Model saved in " + output + ".\n")) << end.out;
+    EXPECT_EQ(says(end.err, "lockstep report " + output + "\n"), is_in_terminal) << end.err;
+    EXPECT_FALSE(says(end.out, "lockstep report")) << end.out;
+    EXPECT_EQ(run_command({"report", output}).code, 0);
+  }
+}
+
 // A table sorted by label: its first rows contain only one class.
 TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
   const TemporaryFolder folder;

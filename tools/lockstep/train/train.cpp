@@ -116,7 +116,10 @@ class Train : public Subcommand {
       trainer.save_metrics("eval", metrics);
     }
     trainer.save_state();
-    if (trainer.is_world_process_zero()) print("Model saved in " + args.output_dir + ".");
+    if (trainer.is_world_process_zero()) {
+      print("Model saved in " + args.output_dir + ".");
+      show_report_command(args.output_dir, streams);
+    }
     return 0;
   }
 

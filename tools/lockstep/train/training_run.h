@@ -50,6 +50,16 @@ inline std::shared_ptr<TrainerCallback> outlook_callback(const TrainingArguments
       say_start, shows_bar(args, streams) ? nullptr : TrainingOutlook::Say(print_to(streams.out)));
 }
 
+/// Names the command that shows a finished training: in a terminal, or in the log at level info.
+inline void show_report_command(const std::string& output_dir, const CommandStreams& streams) {
+  const std::string line = "To see this training as a page of charts: lockstep report " + output_dir;
+  if (streams.err_is_terminal) {
+    print_to(streams.err)(line);
+  } else {
+    log_info("{}", line);
+  }
+}
+
 /// Prints what the task has to report before it starts, on rank 0.
 inline void print_notes(const TrainingTask& task, const Trainer& trainer, const PrintLine& print) {
   if (!trainer.is_world_process_zero()) return;
