@@ -42,14 +42,14 @@ TEST(FlagSynonyms, FlagsWithoutACounterpartAreAnswered) {
        {std::tuple("--multi-gpu", launch, ": leave it out: each process takes a device of its own"),
         {"--use-deepspeed", launch, ": there is no DeepSpeed here"},
         {"--zero-stage", training, ": there is no DeepSpeed here"},
-        {"--fsdp-sharding-strategy", launch, ": its options stand in the configuration file"},
+        {"--fsdp-sharding-strategy", launch, ": its options are in the configuration file"},
         {"--dynamo-backend", launch, ": leave it out: it compiles Python"},
         {"--fp16", launch, ": write --mixed-precision fp16"},
         {"--use-env", run, ": leave it out: ranks always have their numbers"},
         {"--hostfile", run, ": each host starts its own launcher"},
         {"--gpu", training, ": each rank takes the GPU of its local rank"},
-        {"--use-ipex", {"--train-file", "--use-cpu"}, ": transformers 5 has it no longer"},
-        {"--fsdp-min-num-params", training, ": write it into --fsdp-config"},
+        {"--use-ipex", {"--train-file", "--use-cpu"}, ": leave it out: transformers 5 no longer has it"},
+        {"--fsdp-min-num-params", training, ": write it in --fsdp-config"},
         {"--lora-r", training, ": all weights are trained"}}) {
     EXPECT_EQ(suggest_flag(typed, names).substr(0, std::string(want).size()), want) << typed;
   }

@@ -46,9 +46,10 @@ TEST_F(MappedFiles, ReadZerosWhereTheFileWasCutAndSaySo) {
   EXPECT_EQ(map->data()[kPageBytes * 2], '\0');
   EXPECT_EQ(map->data()[kPages * kPageBytes - 1], '\0');
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("/a: a part of the file cannot be read"), std::string::npos);
-  expect_error("the file was cut from " + std::to_string(kPages * kPageBytes) + " to ", [&] { map->require_whole(); });
+  expect_error("the file was truncated from " + std::to_string(kPages * kPageBytes) + " to ",
+               [&] { map->require_whole(); });
   std::filesystem::resize_file(folder_ / "a", kPages * kPageBytes);
-  expect_error("it was cut for a while", [&] { map->require_whole(); });
+  expect_error("it was truncated for a while", [&] { map->require_whole(); });
 }
 
 TEST_F(MappedFiles, AreAllAskedByOneWhoDoesNotKnowWhichItHasRead) {

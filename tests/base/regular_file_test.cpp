@@ -77,15 +77,15 @@ TEST_F(RegularFile, OrPipeHasABoundedSizeAndAnEnd) {
   expect_refused(folder_ / "pipe", "is empty and has no writer", read_file_or_pipe);
   const UniqueFd writer(::open(std::string(folder_ / "pipe").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::write(writer.get(), "0123456789a", 11), 11);
-  expect_refused(folder_ / "pipe", "the most is 10", read_file_or_pipe);
+  expect_refused(folder_ / "pipe", "at most 10 are allowed", read_file_or_pipe);
   expect_refused("/dev/zero", "is not a regular file", read_file_or_pipe);
 }
 
 TEST_F(RegularFile, HasABoundedSize) {
   EXPECT_EQ(read_regular_file(put("ten", "0123456789"), 10).size(), 10U);
-  expect_refused(put("eleven", "0123456789a"), "the most is 10");
+  expect_refused(put("eleven", "0123456789a"), "at most 10 are allowed");
   std::filesystem::resize_file(put("holes", ""), std::uintmax_t{3} << 30);
-  expect_refused(folder_ / "holes", "the most is 10");
+  expect_refused(folder_ / "holes", "at most 10 are allowed");
 }
 
 }  // namespace

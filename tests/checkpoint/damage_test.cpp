@@ -58,7 +58,7 @@ class DamagedCheckpoints : public ::testing::Test {
     ASSERT_EQ(search.damaged.size(), 1u);
     EXPECT_EQ(search.damaged[0].path, folder_ / "checkpoint-20");
     EXPECT_NE(search.damaged[0].reason.find(part), std::string::npos) << search.damaged[0].reason;
-    EXPECT_NE(search.notice().find("checkpoint-20 is passed over: "), std::string::npos);
+    EXPECT_NE(search.notice().find("checkpoint-20 is skipped: "), std::string::npos);
     EXPECT_THROW(Checkpoint(folder_ / "checkpoint-20"), Error);
   }
 

@@ -211,7 +211,7 @@ TEST(LoadedParts, AreComparedWithWhatRank0Reads) {
     check_parts_as_saved(*group, saved, parts, "the weights");
     if (group->rank() == 1) parts.back().tensor.view({-1})[1] = -1;
     const std::string error = error_on([&] { check_parts_as_saved(*group, saved, parts, "the weights"); });
-    EXPECT_TRUE(says(error, "the weights: rank 1 has read something else")) << error;
+    EXPECT_TRUE(says(error, "the weights: rank 1 has read something other")) << error;
   });
 }
 

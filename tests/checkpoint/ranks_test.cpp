@@ -194,7 +194,7 @@ TEST(SeveralRanksFail, WhenTheySaveDifferentSteps) {
     CheckpointWriter writer(rank_options(folder / "out", files), group);
     writer.save(sample_content(4 + group->rank(), group->rank(), 2));
     const std::string error = error_of([&] { writer.wait(); });
-    EXPECT_TRUE(holds(error, "rank 1 saves step 5, rank 0 step 4")) << error;
+    EXPECT_TRUE(holds(error, "rank 1 saves step 5, but rank 0 saves step 4")) << error;
   });
   EXPECT_TRUE(steps_in(folder / "out").empty());
 }

@@ -121,7 +121,7 @@ TEST(CheckpointWriter, LooksForSpaceBeforeItWritesAByte) {
     writer.save(sample_content(1));
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(error.happened().find("the file system has 4096 left"), std::string::npos) << error.what();
+    EXPECT_NE(error.happened().find("the file system has only 4096 left"), std::string::npos) << error.what();
   }
   EXPECT_EQ(files.bytes(), 0);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

@@ -66,7 +66,7 @@ TEST(PaddingCollator, RefusesWhatDoesNotFit) {
   expect_error("no \"input_ids\"", [&] { collate({Example{{"text", longs({1})}}}); });
   Example odd = sample_of({1, 2});
   odd["token_type_ids"] = longs({1});
-  expect_error("\"token_type_ids\" is Long [1], beside 2 input_ids", [&] { collate({odd}); });
+  expect_error("\"token_type_ids\" is Long [1], but there are 2 input_ids", [&] { collate({odd}); });
   expect_error("sample 1 of the batch", [&] { collate({sample_of({1, 2}), odd}); });
   Example both = sample_of({1});
   both["label"] = both["labels"] = at::scalar_tensor(1, at::kLong);
@@ -74,7 +74,7 @@ TEST(PaddingCollator, RefusesWhatDoesNotFit) {
   Padding padding;
   padding.mode = PaddingMode::MaxLength;
   padding.max_length = 2;
-  expect_error("3 tokens, and the batch is to have 2", [&] {
+  expect_error("3 tokens, but the batch has 2", [&] {
     DataCollatorWithPadding(small_bert(), padding)({sample_of({1, 2, 3})});
   });
   padding.max_length = -1;

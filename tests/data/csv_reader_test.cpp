@@ -75,7 +75,7 @@ TEST_F(CsvReader, AppliesToAnotherFileWhatTheTrainingFileTaught) {
   EXPECT_TRUE(test->fields().at("features").allclose(rows({2, 0, 1, 0.5, 0, 1}, 3)));
   EXPECT_TRUE(test->fields().at("labels").equal(at::tensor({1, 1}, at::kLong)));
 
-  expect_error("\"z\" in the column \"c\" is none of the values listed, or seen in training\n  where: " +
+  expect_error("\"z\" in the column \"c\" is not one of the values listed, or seen in training\n  where: " +
                    (folder_ / "test.csv") + ":3:3",
                [&] { read_csv(file("x,c,y\n1,a,p\n1,z,p\n", "test.csv"), declared, train.encoding); });
   expect_error("\"r\" in the column \"y\" is none of the values",
@@ -83,7 +83,7 @@ TEST_F(CsvReader, AppliesToAnotherFileWhatTheTrainingFileTaught) {
   expect_error("1 of the 2 feature columns of the training file are missing", [&] {
     read_csv(file("c,y\na,p\n", "test.csv"), schema({category_column("c"), label_column("y")}), train.encoding);
   });
-  expect_error("the column \"x\" was not a feature of the training file, or of another kind", [&] {
+  expect_error("the column \"x\" was not a feature of the training file, or was of another kind", [&] {
     read_csv(file("x,c,y\n1,a,p\n"), schema({number_column("x"), category_column("c"), label_column("y")}),
              train.encoding);
   });
@@ -165,9 +165,9 @@ TEST_F(CsvReader, BadFilesAreErrorsWithFileLineAndColumn) {
   expect_error("the header has no column \"y\"", read("x,size\n1,2\n"));
   expect_error("column \"z\" is not declared; declared are: x, size, y\n  where: " + path + ":1:5",
                read("x,y,z,size\n"));
-  expect_error("column \"x\" comes twice", read("x,y,x,size\n"));
+  expect_error("column \"x\" occurs twice", read("x,y,x,size\n"));
   expect_error("the CSV file is empty", read(""));
-  expect_error("the CSV file holds no records", read("x,size,y\n"));
+  expect_error("the CSV file has no records", read("x,size,y\n"));
   expect_error("a quoted field is never closed\n  where: " + path + ":2:5", read("x,size,y\n1,2,\"a\n"));
   expect_error("ends in the middle", read(gzip_bytes("x,size,y\n1,2,a\n").substr(0, 25)));
   expect_error("No such file", [&] { read_csv(folder_ / "absent.csv", declared); });
@@ -187,7 +187,7 @@ TEST(CsvSchema, RefusesWhatContradictsItself) {
     return column;
   };
   expect_error("no column is a feature", check({label_column("y")}));
-  expect_error("a second label column", check({number_column("x"), label_column("y"), label_column("z")}));
+  expect_error("there are two label columns", check({number_column("x"), label_column("y"), label_column("z")}));
   expect_error("two columns have this name", check({number_column("x"), ignored_column("x")}));
   expect_error("this kind of column has no scaling",
                check({with(category_column("x"), [](CsvColumn& c) { c.scaling = Scaling::MinMax; })}));

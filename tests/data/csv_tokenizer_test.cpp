@@ -226,8 +226,8 @@ TEST(CsvTokenizer, BadQuotesAreErrorsWithTheirPlace) {
   expect_error("continues after its closing quote with \"b\"\n  where: file.csv:1:4", [] { split("\"a\"b"); });
   expect_error("continues after its closing quote with \" ,c\"\n  where: file.csv:3:3",
                [] { split("x\n\"a\nb\" ,c"); });
-  expect_error("no CSV can have delimiter", [] { split("", {'"', '"'}); });
-  expect_error("no CSV can have delimiter", [] { split("", {'\n', '"'}); });
+  expect_error("a CSV file cannot have delimiter", [] { split("", {'"', '"'}); });
+  expect_error("a CSV file cannot have delimiter", [] { split("", {'\n', '"'}); });
 }
 
 TEST(CsvDialect, IsWhatTheFilesOwnNameSaysUnlessOneIsGiven) {

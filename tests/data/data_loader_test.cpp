@@ -241,7 +241,7 @@ class DataLoaderErrors : public ::testing::TestWithParam<int> {};
 TEST_P(DataLoaderErrors, ReachTheLoopInTheirTurnWithFileLineAndBatch) {
   bool broken = true;
   const auto dataset = std::make_shared<TestDataset>(9, [&](std::int64_t index) {
-    if (broken && index == 5) throw Error("\"x\" is not a number", "numbers.csv:7:3", "mend the value");
+    if (broken && index == 5) throw Error("\"x\" is not a number", "numbers.csv:7:3", "correct the value");
   });
   DataLoader loader(dataset, options_of(2, GetParam()));
   Batches got;
@@ -251,7 +251,7 @@ TEST_P(DataLoaderErrors, ReachTheLoopInTheirTurnWithFileLineAndBatch) {
   } catch (const Error& error) {
     EXPECT_EQ(error.happened(), "\"x\" is not a number");
     EXPECT_EQ(error.where(), "numbers.csv:7:3, batch of samples 4, 5");
-    EXPECT_EQ(error.fix(), "mend the value");
+    EXPECT_EQ(error.fix(), "correct the value");
   }
   EXPECT_EQ(got, (Batches{{0, 1}, {2, 3}}));
   EXPECT_EQ(loader.state().position, 4);
@@ -349,7 +349,7 @@ TEST(DataLoader, RefusesWhatCannotBe) {
   expect_error("timeout_s 0 is not positive", load(options([](auto& o) { o.timeout_s = 0; })));
   expect_error("sampler option is mutually exclusive with shuffle",
                load(options([](auto& o) { o.shuffle = true; }), std::make_shared<RandomSampler>(4)));
-  expect_error("the sampler is for 5 samples, the dataset has 4", load({}, std::make_shared<RandomSampler>(5)));
+  expect_error("the sampler is for 5 samples, but the dataset has 4", load({}, std::make_shared<RandomSampler>(5)));
   expect_error("no dataset", [] { DataLoader(nullptr); });
   expect_error("a dataset of 0 samples", [] { DataLoader(dataset_of(0)); });
   if (!at::globalContext().hasCUDA()) {

@@ -59,10 +59,10 @@ TEST(TensorDataset, AnEmptyBatchHasTheShapeOfItsSamples) {
 }
 
 TEST(TensorDataset, RefusesWhatIsNoTable) {
-  expect_error("fields of one batch differ in size: \"a\" has 2 samples, \"b\" 3", [] {
+  expect_error("fields of one batch differ in size: \"a\" has 2 samples, but \"b\" has 3", [] {
     TensorDataset({{"a", at::zeros({2})}, {"b", at::zeros({3})}});
   });
-  expect_error("without any tensor", [] { TensorDataset(Batch{}); });
+  expect_error("needs at least one tensor", [] { TensorDataset(Batch{}); });
   expect_error("has no batch dimension", [] { TensorDataset({{"a", at::scalar_tensor(1)}}); });
   expect_error("has no batch dimension", [] { TensorDataset({{"a", at::Tensor()}}); });
   expect_error("no sample 3 in a dataset of 3 samples", [] { numbers(3)->get(3); });
@@ -86,9 +86,9 @@ TEST(TransformDataset, MustKeepTheNumberOfSamples) {
     for (auto& field : batch) field.second = field.second.slice(0, 1);
     return batch;
   });
-  expect_error("the transform made 1 samples of 2", [&] { dataset.get_batch({0, 1}); });
-  expect_error("no dataset or no function", [] { TransformDataset(nullptr, [](Batch batch) { return batch; }); });
-  expect_error("no dataset or no function", [] { TransformDataset(numbers(1), nullptr); });
+  expect_error("the transform returned 1 samples for 2", [&] { dataset.get_batch({0, 1}); });
+  expect_error("the dataset or the function", [] { TransformDataset(nullptr, [](Batch batch) { return batch; }); });
+  expect_error("the dataset or the function", [] { TransformDataset(numbers(1), nullptr); });
 }
 
 TEST(SubsetDataset, HoldsTheSamplesChosen) {
@@ -130,7 +130,7 @@ TEST(ConcatDataset, NeedsTheSameFieldsEverywhere) {
   expect_error("differ in field", [&] { ConcatDataset({numbers(2), other}).get_batch({0, 2}); });
   expect_error("differ in field", [&] { ConcatDataset({other, numbers(2)}).get_batch({0, 2}); });
   expect_error("differ in field", [&] { ConcatDataset({numbers(2), wider}).get_batch({0, 2}); });
-  expect_error("no dataset to put together", [] { ConcatDataset({}); });
+  expect_error("there is no dataset to concatenate", [] { ConcatDataset({}); });
 }
 
 TEST(StackExamples, NamesTheFieldThatCannotBeStacked) {
@@ -144,7 +144,7 @@ TEST(StackExamples, NamesTheFieldThatCannotBeStacked) {
   });
   expect_error("different fields: {ids} and {text}", [&] { stack_examples({two, other}); });
   expect_error("different fields: {ids} and {ids, text}", [&] { stack_examples({two, more}); });
-  expect_error("no samples to stack", [] { stack_examples({}); });
+  expect_error("there are no samples to stack", [] { stack_examples({}); });
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(FileBytes, AFileThatIsCutWhileItIsInUseIsAnErrorAndNoSignal) {
   std::filesystem::resize_file(path, FileBytes::kMappedFromBytes + 100);
   EXPECT_EQ(large.view().size(), FileBytes::kMappedFromBytes + 5) << "what is appended is no harm";
   std::filesystem::resize_file(path, 10);
-  expect_error("cut from 16777221 to 10 bytes", [&] { large.view(); });
+  expect_error("truncated from 16777221 to 10 bytes", [&] { large.view(); });
   const FileBytes moved = std::move(large);
   expect_error("rename it over the old one", [&] { moved.view(); });
 }
@@ -94,7 +94,7 @@ TEST(FileBytes, AFileThatIsCutInTheMiddleOfAReadIsAnErrorToo) {
   const std::string_view view = large.view();
   std::filesystem::resize_file(folder / "file", 10);
   EXPECT_EQ(std::count(view.begin(), view.end(), '\0'), static_cast<std::ptrdiff_t>(view.size()) - 5);
-  expect_error("cut from 16777216 to 10 bytes", [&] { large.require_whole(); });
+  expect_error("truncated from 16777216 to 10 bytes", [&] { large.require_whole(); });
 }
 
 TEST(FileBytes, AFileThatIsReplacedMeanwhileIsReadAsItWas) {
@@ -109,7 +109,7 @@ TEST(FileBytes, AGzipFileInflatesWithinALimitThatCanBeRaised) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "bomb.csv.gz", gzip_bytes(std::string((64 << 20) + 1, '\0')));
   const auto open = [&] { FileBytes::open(folder / "bomb.csv.gz"); };
-  expect_error("holds more than 67108864 bytes", open);
+  expect_error("contains more than 67108864 bytes", open);
   expect_error("LOCKSTEP_INFLATE_LIMIT_MB", open);
   ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "65", 1);
   EXPECT_NO_THROW(open());

@@ -64,15 +64,16 @@ TEST_P(BadIdx, IsAnErrorThatSaysWhatWasExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadIdx,
     ::testing::Values(
-        BadFile{"empty", "", "no IDX file: a magic number like 00 00 08 03 expected, 0 bytes found"},
-        BadFile{"short_magic", "\0\0\x08"s, "3 bytes 00 00 08 found"},
-        BadFile{"png", "\x89PNG\r\n\x1a\n"s, "4 bytes 89 50 4e 47 found"},
-        BadFile{"unknown_type", "\0\0\x0A\x01\0\0\0\x01\x01"s, "4 bytes 00 00 0a 01 found"},
-        BadFile{"no_dimensions", "\0\0\x08\0\x01"s, "4 bytes 00 00 08 00 found"},
+        BadFile{"empty", "",
+                "this is not an IDX file: a magic number like 00 00 08 03 was expected, but 0 bytes were found"},
+        BadFile{"short_magic", "\0\0\x08"s, "3 bytes 00 00 08 were found"},
+        BadFile{"png", "\x89PNG\r\n\x1a\n"s, "4 bytes 89 50 4e 47 were found"},
+        BadFile{"unknown_type", "\0\0\x0A\x01\0\0\0\x01\x01"s, "4 bytes 00 00 0a 01 were found"},
+        BadFile{"no_dimensions", "\0\0\x08\0\x01"s, "4 bytes 00 00 08 00 were found"},
         BadFile{"short_sizes", "\0\0\x08\x03\0\0\0\x01\0\0"s,
-                "ends in its header: 12 bytes of sizes for 3 dimensions expected, 6 found"},
+                "ends in its header: 12 bytes of sizes for 3 dimensions were expected, but 6 were found"},
         BadFile{"truncated", "\0\0\x08\x01\0\0\0\x03\x01\x02"s,
-                "the IDX file is truncated: 3 bytes for [3] expected after the header, 2 found"},
+                "the IDX file is truncated: 3 bytes for [3] were expected after the header, but 2 were found"},
         BadFile{"trailing", "\0\0\x08\x01\0\0\0\x02\x01\x02\x03"s, "continues after its last element: 2 bytes for [2]"},
         BadFile{"huge", "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s,
                 "promises [4294967295, 4294967295, 4294967295] elements of 1 bytes, more than the file can hold"},
@@ -90,7 +91,7 @@ TEST(Idx, AGzipFileAboveTheLimitNamesTheVariableThatRaisesIt) {
   write_file_atomically(folder / "file.gz", gzip_bytes(content));
   const auto open = [&] { return read_idx(folder / "file.gz"); };
   ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "1", 1);
-  expect_error("promises [2097152] elements of 1 bytes, more than a gzip file of this size may inflate to", open);
+  expect_error("promises [2097152] elements of 1 bytes, more than a gzip file of this size can decompress to", open);
   expect_error("(1048576 bytes)", open);
   expect_error("raise LOCKSTEP_INFLATE_LIMIT_MB", open);
   ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "2", 1);

@@ -56,19 +56,19 @@ TEST_F(Download, KeepsNothingOfAWrongFile) {
   expect_error("14 bytes with SHA-256 ", [&] { get("mnist", file_url(mirror.path())); });
   expect_error("could not be downloaded", [&] { get("mnist", file_url(mirror.path())); });
   write_file_atomically(mirror / "train-images-idx3-ubyte.gz", std::string(9912423, 'x'));
-  expect_error("more than the 9912422 bytes expected came", [&] { get("mnist", file_url(mirror.path())); });
+  expect_error("more than the 9912422 expected bytes arrived", [&] { get("mnist", file_url(mirror.path())); });
   EXPECT_EQ(files_in(folder_.path()), 0);
 }
 
 TEST_F(Download, SaysWhyAMirrorFailed) {
   expect_error("curl: (", [&] { get("mnist", file_url(folder_ / "absent")); });
-  expect_error("`lockstep data digits` makes digits", [&] { get("mnist", file_url(folder_ / "absent")); });
+  expect_error("`lockstep data digits`, which generates digits", [&] { get("mnist", file_url(folder_ / "absent")); });
   expect_error("ftp", [&] { get("mnist", "ftp://localhost/mnist"); });
   EXPECT_EQ(files_in(folder_.path()), 0);
 }
 
 TEST_F(Download, KnowsItsDatasets) {
-  expect_error("no dataset \"cifar\" to download", [&] { get("cifar", ""); });
+  expect_error("there is no dataset \"cifar\" to download", [&] { get("cifar", ""); });
   expect_error("mnist, fashion-mnist", [&] { get("cifar", ""); });
 }
 

@@ -105,14 +105,17 @@ TEST_F(SmallFiles, ThatDoNotBelongTogetherAreErrors) {
   write("labels", at::zeros({2}, at::kByte));
   expect_error("3 images but 2 labels", [&] { read(); });
   write("labels", images);
-  expect_error("labels expected as 1 dimensions of bytes (magic 00000801), 3 of Byte found", [&] { read(); });
+  expect_error("labels were expected as 1 dimensions of bytes (magic 00000801), but 3 of Byte were found",
+               [&] { read(); });
   write("labels", at::zeros({3}, at::kInt));
-  expect_error("labels expected as 1 dimensions of bytes (magic 00000801), 1 of Int found", [&] { read(); });
+  expect_error("labels were expected as 1 dimensions of bytes (magic 00000801), but 1 of Int were found",
+               [&] { read(); });
   write("images", at::zeros({3}, at::kByte));
-  expect_error("images expected as 3 dimensions of bytes (magic 00000803), 1 of Byte found", [&] { read(); });
+  expect_error("images were expected as 3 dimensions of bytes (magic 00000803), but 1 of Byte were found",
+               [&] { read(); });
   write("images", at::zeros({0, 28, 28}, at::kByte));
   write("labels", at::zeros({0}, at::kByte));
-  expect_error("no images in the file", [&] { read(); });
+  expect_error("the file has no images", [&] { read(); });
 }
 
 TEST_F(SmallFiles, LabelsOutsideTheClassesAreErrors) {
@@ -126,7 +129,7 @@ TEST_F(SmallFiles, LabelsOutsideTheClassesAreErrors) {
 TEST_F(SmallFiles, OfAnotherSizeAreNotMnist) {
   write("train-images-idx3-ubyte", at::zeros({3, 14, 28}, at::kByte));
   write("train-labels-idx1-ubyte", at::zeros({3}, at::kByte));
-  expect_error("images of 14 x 28 found, 28 x 28 expected", [&] { mnist(folder_.path(), Split::Train); });
+  expect_error("images are 14 x 28, but must be 28 x 28", [&] { mnist(folder_.path(), Split::Train); });
 }
 
 }  // namespace

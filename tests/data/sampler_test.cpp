@@ -175,7 +175,7 @@ TEST(Sampler, RefusesWhatCannotBe) {
   expect_error("cannot sample from a dataset of 0 samples", [] { SequentialSampler(0); });
   expect_error("cannot sample from a dataset of -3 samples", [] { RandomSampler(-3); });
   expect_error("epoch -1 is negative", [] { RandomSampler(3).set_epoch(-1); });
-  expect_error("of 100 samples over 2 replicas; this sampler has 100 over 4", [] {
+  expect_error("for 100 samples over 2 replicas, but this sampler has 100 over 4", [] {
     DistributedSampler(100, {4, 0}).load_state(DistributedSampler(100, {2, 0}).state());
   });
   expect_error("no position 26", [] { DistributedSampler(100, {4, 0}).load_state({0, 0, 26, 100, 4}); });

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "review,stars\nx,1\n",
                 with({"review"}, "label"),
                 {"no column \"label\"", "a.csv:1:1"}},
-        BadText{"column_twice", "a.csv", "t,t\nx,1\n", with({"t"}), {"\"t\" comes twice"}},
+        BadText{"column_twice", "a.csv", "t,t\nx,1\n", with({"t"}), {"\"t\" occurs twice"}},
         BadText{"named_twice", "a.csv", "t,u\nx,1\n", with({"t", "t"}), {"named twice"}},
         BadText{"no_column_named", "a.csv", "t,u\nx,1\n", with({}), {"no column with texts was named"}},
         BadText{"too_few_fields", "a.csv", "t,u\nx,1\ny\n", with({"t"}), {"2 fields expected, 1 found", "a.csv:3:1"}},
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "a.csv",
                 "t,u\nx,1\ny,\n",
                 with({"t"}, "u"),
-                {"the label \"u\" is empty", "a.csv:3:3", "mend the row"}},
+                {"the label \"u\" is empty", "a.csv:3:3", "correct the row"}},
         BadText{"blank_label", "a.csv", "t,u\nx,1\ny,\" \"\n", with({"t"}, "u"), {"\"u\" is empty", "a.csv:3:3"}},
         BadText{
             "utf16_with_mark", "a.csv", "\xff\xfet\0,\0u\0\n\0"s, with({"t"}), {"UTF-16", "iconv -f UTF-16 -t UTF-8"}},
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"did you mean 'positive'?", "a.csv:2:3"}},
         BadText{"labels_without_column", "a.csv", "t,u\nx,1\n", with({"t"}, "", {{"1", 0}}), {"no label column"}},
         BadText{"empty_file", "a.csv", "", with({"t"}), {"the file is empty"}},
-        BadText{"header_alone", "a.csv", "t,u\n", with({"t"}), {"holds no rows"}},
+        BadText{"header_alone", "a.csv", "t,u\n", with({"t"}), {"has no rows"}},
         BadText{"unknown_ending", "a.doc", "t,u\n", with({"t"}), {".doc"}}),
     [](const auto& test) { return test.param.name; });
 
@@ -100,8 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadText{
             "no_json", "a.jsonl", "{\"t\": \"a\"}\n{\"t\": \"b\"\n", with({"t"}), {"not valid JSON", "a.jsonl:2:10"}},
-        BadText{"no_object", "a.jsonl", "[1]\n", with({"t"}), {"no object", "a.jsonl:1:1"}},
-        BadText{"scalar", "a.jsonl", "{\"t\": \"a\"}\n7\n", with({"t"}), {"no object", "a.jsonl:2:1"}},
+        BadText{"no_object", "a.jsonl", "[1]\n", with({"t"}), {"not an object", "a.jsonl:1:1"}},
+        BadText{"scalar", "a.jsonl", "{\"t\": \"a\"}\n7\n", with({"t"}), {"not an object", "a.jsonl:2:1"}},
         BadText{"two_objects", "a.jsonl", "{\"t\": \"a\"} {}\n", with({"t"}), {"not valid JSON", "a.jsonl:1:12"}},
         BadText{"missing_key",
                 "a.jsonl",
@@ -133,13 +133,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "a.jsonl",
                 "{\"messages\": [{\"role\": \"user\"}]}\n",
                 with({"messages"}),
-                {"\"messages\" is an object or array, no text", "chat templates are not applied"}},
+                {"\"messages\" is an object or array, not a string", "chat templates are not applied"}},
         BadText{"chat_without_texts",
                 "a.jsonl",
                 "{\"messages\": [{\"role\": \"user\"}]}\n",
                 with({"text"}),
                 {"there is no column \"text\"", "chat templates are not applied"}},
-        BadText{"number_as_text", "a.jsonl", "{\"t\": 3}\n", with({"t"}), {"\"t\" is a number, no text", "a.jsonl:1"}},
+        BadText{
+            "number_as_text", "a.jsonl", "{\"t\": 3}\n", with({"t"}), {"\"t\" is a number, not a string", "a.jsonl:1"}},
         BadText{"null_text", "a.jsonl", "{\"t\": null}\n", with({"t"}), {"\"t\" is empty", "a.jsonl:1, field \"t\""}},
         BadText{"null_label", "a.jsonl", "{\"t\": \"a\", \"l\": null}\n", with({"t"}, "l"), {"\"l\" is null"}},
         BadText{"object_label", "a.jsonl", "{\"t\": \"a\", \"l\": {}}\n", with({"t"}, "l"), {"\"l\" is an object"}},
@@ -152,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "a.json",
                 "{\"data\": [{\"paragraphs\": [{\"context\": 1, \"qas\": []}]}]}",
                 with({"context"}),
-                {"expected a text, but it says 1", "data[0].paragraphs[0].context"}},
+                {"expected a string, but it says 1", "data[0].paragraphs[0].context"}},
         BadText{"squad_column", "a.json", "{\"data\": []}", with({"contxt"}), {"did you mean 'context'?"}},
         BadText{"squad_label", "a.json", "{\"data\": []}", with({"context"}, "id"), {"has no labels"}},
         BadText{"empty_line", "a.txt", "a\n\nb\n", with({"text"}), {"\"text\" is empty", "a.txt:2"}}),

@@ -66,7 +66,7 @@ TEST_F(TextFile, ReadsCsvWithQuotedLineEnds) {
 TEST_F(TextFile, LeavesOutRowsWhoseLabelIsNotListed) {
   TextFileOptions options = columns({"review"}, "division", {{"negative", 0}, {"positive", 1}});
   const std::string path = file("reviews.csv", kReviewsCsv);
-  expect_error("\"neutral\" in the column \"division\" is none of the labels negative, positive",
+  expect_error("\"neutral\" in the column \"division\" is not one of the labels negative, positive",
                [&] { open_text_file(path, options); });
   expect_error("reviews.csv:4:9", [&] { open_text_file(path, options); });
   options.unlisted_labels = RowPolicy::Skip;
@@ -139,7 +139,7 @@ TEST_F(TextFile, ReadsJsonByItsContent) {
                                                         {"[" + one, "no end"},
                                                         {"[1]", "is not an object"},
                                                         {"[" + one + ",]", "is not an object"},
-                                                        {"[" + one + "] 1", "more behind"},
+                                                        {"[" + one + "] 1", "something after"},
                                                         {"[]", "no rows"},
                                                         {"[{\"t\": \"x\"", "not valid JSON"}}) {
     expect_error(problem, [&, text = content] { open_text_file(file("b.json", text), options); });
@@ -265,7 +265,7 @@ TEST_F(TextFile, SelectsSamplesAndJoinsRows) {
   EXPECT_EQ(concat_rows({dataset, dataset})->where(7), folder_ / "a.txt:3");
   expect_error("no row 5", [&] { select_rows(dataset, {5}); });
   expect_error("no row -1", [&] { dataset->get(-1); });
-  expect_error("6 rows were asked for, of a dataset of 5", [&] { sample_rows(dataset, 6, 0); });
+  expect_error("6 rows were asked for, but the dataset has 5", [&] { sample_rows(dataset, 6, 0); });
   const auto other = open_text_file(file("b.csv", "t\nx\n"), columns({"t"}));
   expect_error("dataset 1 has other fields", [&] { concat_rows({dataset, other}); });
 }

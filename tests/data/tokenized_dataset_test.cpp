@@ -74,7 +74,7 @@ TEST_F(Tokenize, TruncatesOnlyWhenTold) {
   TokenizeOptions options;
   options.max_length = 4;
   const auto rows = csv(kBoats, {"text"});
-  expect_error("the row has 5 tokens, and the longest allowed is 4", [&] { tokenize(*rows, tokenizer_, options); });
+  expect_error("the row has 5 tokens, but at most 4 are allowed", [&] { tokenize(*rows, tokenizer_, options); });
   expect_error("rows.csv:2", [&] { tokenize(*rows, tokenizer_, options); });
   options.truncation = true;
   EXPECT_EQ(values_of(tokenize(*rows, tokenizer_, options)->get(0).at("input_ids")), (Ids{2, 5, 6, 3}));

@@ -159,7 +159,7 @@ TEST(TorchDataSampler, IsSavedAsLibTorchsSamplersAre) {
 
 TEST(TorchDataSampler, RefusesWhatItIsNotFor) {
   TorchDataSampler sampler(9, torch_share(0, 2));
-  expect_error("reset to 10 samples, of a sampler for 9", [&] { sampler.reset(10); });
+  expect_error("reset(10) was called on a sampler for 9", [&] { sampler.reset(10); });
   expect_error("no position 6: an epoch has 5 samples", [&] { sampler.state_after(6); });
   expect_error("the sampler is null", [] { TorchDataSampler(nullptr); });
   torch::serialize::OutputArchive saved;
@@ -168,7 +168,7 @@ TEST(TorchDataSampler, RefusesWhatItIsNotFor) {
   saved.save_to(file);
   torch::serialize::InputArchive archive;
   archive.load_from(file);
-  expect_error("holds no position of this sampler", [&] { sampler.load(archive); });
+  expect_error("has no position for this sampler", [&] { sampler.load(archive); });
 }
 
 }  // namespace

@@ -193,14 +193,14 @@ TEST_F(Hub, ContinuesWhatAnEarlierProcessLeft) {
 
 TEST_F(Hub, KeepsNothingThatIsNotTheHubs) {
   add_model("changed");
-  expect_error("model.safetensors came otherwise than it is on the Hub: its SHA-256 is ", [&] {
+  expect_error("model.safetensors differs from the file on the Hub: its SHA-256 is ", [&] {
     add("changed", "vocab.txt", std::string(12, '\0'));
     get("changed");
   });
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
   fs::remove(folder_ / "model/vocab.txt");
   add_model("longer");
-  expect_error("more than the 12 bytes of vocab.txt came", [&] { get("longer"); });
+  expect_error("more than the 12 bytes of vocab.txt arrived", [&] { get("longer"); });
   EXPECT_FALSE(fs::exists(folder_ / "model/vocab.txt"));
 }
 
@@ -208,8 +208,9 @@ TEST_F(Hub, ReplacesAFileOfTheSameNameOnlyIfTold) {
   add_model("small");
   fs::create_directories(folder_ / "model");
   write_file_atomically(folder_ / "model/model.safetensors", "trained for a week");
-  expect_error("there is a file model.safetensors that is not the one of small: it has 18 bytes, and 5000 on the Hub",
-               [&] { get("small"); });
+  expect_error(
+      "the file model.safetensors exists and differs from the one of small: it has 18 bytes, but 5000 on the Hub",
+      [&] { get("small"); });
   EXPECT_EQ(content("model.safetensors"), "trained for a week");
   get("small", settings(), "main", true);
   EXPECT_EQ(content("model.safetensors"), weights_text(5000));
@@ -217,7 +218,7 @@ TEST_F(Hub, ReplacesAFileOfTheSameNameOnlyIfTold) {
 
 TEST_F(Hub, LooksForRoomBeforeItFetches) {
   add_model("vast");
-  expect_error("30000.0 GB of vast are still to come, and the disk has room for ", [&] { get("vast"); });
+  expect_error("30000.0 GB of vast are still to be downloaded, but the disk has only ", [&] { get("vast"); });
 }
 
 TEST_F(Hub, SaysInWordsWhyItGotNothing) {
@@ -226,16 +227,16 @@ TEST_F(Hub, SaysInWordsWhyItGotNothing) {
   add_model("private");
   add_model("busy");
   add_model("strange");
-  expect_error("has no model abscent that everybody may read", [&] { get("abscent"); });
+  expect_error("has no public model abscent", [&] { get("abscent"); });
   expect_error("if the model is private or gated, put an access token", [&] { get("abscent"); });
-  expect_error("none that the token in HF_TOKEN may read", [&] { get("abscent", settings("hf_good")); });
+  expect_error("nor one that the token in HF_TOKEN may read", [&] { get("abscent", settings("hf_good")); });
   expect_error("small has no revision \"v9\"", [&] { get("small", settings(), "v9"); });
   expect_error("gated is gated: its owner gives it to users who accept the terms", [&] { get("gated"); });
-  expect_error("gated is gated, and the user of the token in HF_TOKEN may not read it",
+  expect_error("gated is gated, and the owner of the token in HF_TOKEN may not read it",
                [&] { get("gated", settings("hf_bad")); });
-  expect_error("has no model private that everybody may read", [&] { get("private"); });
+  expect_error("has no public model private", [&] { get("private"); });
   expect_error("fewer requests (HTTP 429)", [&] { get("busy"); });
-  expect_error("the answer is not the Hub's", [&] { get("strange"); });
+  expect_error("the answer is not from the Hub", [&] { get("strange"); });
   HubSettings nowhere = settings();
   nowhere.endpoint = "http://127.0.0.1:9";
   expect_error("curl: (7)", [&] { get("small", nowhere); });
@@ -262,7 +263,7 @@ TEST_F(Hub, IsOnePerFolderAtATime) {
       folder_ / ("model/.model.safetensors." + sha256_hex(weights_text(5000)).substr(0, 16) + ".part");
   const UniqueFd other(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
-  expect_error("another process is fetching this file", [&] { get("small"); });
+  expect_error("another process is downloading this file", [&] { get("small"); });
 }
 
 class HubCache : public Hub {
@@ -301,10 +302,10 @@ TEST_F(HubCache, ServesWithoutANetwork) {
   hub.endpoint = "http://127.0.0.1:9";
   EXPECT_EQ(get("owner/small", hub).commit, kCommit);
   EXPECT_EQ(content("model.safetensors"), weights_text(5000));
-  expect_error("its cache has no owner/other at revision main", [&] { get("owner/other", hub); });
+  expect_error("the cache has no owner/other at revision main", [&] { get("owner/other", hub); });
   fs::remove_all(folder_ / "model");
   write_file_atomically(blob_, std::string(5000, 'x'));
-  expect_error("the cache's is damaged", [&] { get("owner/small", hub); });
+  expect_error("the cached file is damaged", [&] { get("owner/small", hub); });
 }
 
 // Sets variables for one test.
@@ -379,7 +380,7 @@ TEST_F(HubVariables, AreRefusedIfTheyMakeNoSense) {
   expect_error("is not an address of a Hub", [] { HubSettings::from_environment(); });
   ::unsetenv("HF_ENDPOINT");
   set("HF_TOKEN", "hf_x\nX-Evil: 1");
-  expect_error("characters that no token has", [] { HubSettings::from_environment(); });
+  expect_error("characters that a token cannot have", [] { HubSettings::from_environment(); });
 }
 
 }  // namespace

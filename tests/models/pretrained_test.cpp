@@ -184,7 +184,7 @@ TEST(Pretrained, HoldsTheTokenizersSizeAgainstTheModelsFirst) {
   EXPECT_EQ(report(0), "");
   EXPECT_EQ(report(200), "");
   EXPECT_EQ(report(73), "");  // the table was rounded up
-  EXPECT_NE(report(72).find("The tokenizer has 72 entries and the model at " + folder.path() + " 200"),
+  EXPECT_NE(report(72).find("The tokenizer has 72 entries, but the model at " + folder.path() + " 200"),
             std::string::npos);
   // The error is raised before the weights are read.
   std::filesystem::remove(folder / "model.safetensors");
@@ -192,7 +192,7 @@ TEST(Pretrained, HoldsTheTokenizersSizeAgainstTheModelsFirst) {
     report(201);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.happened(), "the tokenizer has 201 entries, the model 200");
+    EXPECT_EQ(error.happened(), "the tokenizer has 201 entries, but the model has 200");
     EXPECT_EQ(error.where(), folder.path() + ", config.json, field \"vocab_size\"");
   }
 }

@@ -85,7 +85,7 @@ TEST(NamedStateErrors, NameTheParameter) {
   };
   NamedState wrong = state;
   wrong.at("p0").sizes = {7, 5};
-  expect_refused(wrong, "p0 has shape [5, 7] here and [7, 5]");
+  expect_refused(wrong, "p0 has shape [5, 7] here but [7, 5]");
   wrong = state;
   wrong.at("p0").begin = 1;
   expect_refused(wrong, "[1, 35)");

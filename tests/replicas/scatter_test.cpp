@@ -137,7 +137,7 @@ TEST(Gather, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(contains(text_of_error([&] { gather(maps, "cpu:0"); }), "other keys"));
   const std::vector<std::vector<at::Tensor>> lists{{torch::zeros({1})}, {}};
   EXPECT_TRUE(
-      contains(text_of_error([&] { gather(lists, "cpu:0"); }), "replica 1 returned a list of 0, replica 0 one"));
+      contains(text_of_error([&] { gather(lists, "cpu:0"); }), "replica 1 returned a list of 0, but replica 0 one"));
   EXPECT_TRUE(contains(text_of_error([] { gather(std::vector<at::Tensor>{}, "cpu:0"); }), "no outputs"));
 }
 
@@ -153,7 +153,7 @@ TEST(Gather, RefusesOtherStructuresInside) {
   EXPECT_TRUE(contains(text_of_error([&] {
                          gather(std::vector<Lists>{{{t, t}, {t}}, {{t}, {t, t}}}, "cpu:0");
                        }),
-                       "replica 1 returned a list of 1, replica 0 one of 2"));
+                       "replica 1 returned a list of 1, but replica 0 one of 2"));
   using Numbered = std::map<int, at::Tensor>;
   EXPECT_TRUE(contains(text_of_error([&] {
                          gather(std::vector<Numbered>{{{1, t}}, {{2, t}}}, "cpu:0");

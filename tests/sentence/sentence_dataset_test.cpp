@@ -67,7 +67,7 @@ TEST(SentenceDataset, KeepsTheRowsLabels) {
 TEST(SentenceDataset, RefusesRowsOfOneText) {
   const TemporaryFolder folder;
   const auto rows = rows_of(folder, "a\ngood\n", {"a"});
-  expect_error("rows of one text, \"a\"", [&] { SentenceDataset(*rows, review_tokenizer()); });
+  expect_error("there is only one text column, \"a\"", [&] { SentenceDataset(*rows, review_tokenizer()); });
 }
 
 }  // namespace

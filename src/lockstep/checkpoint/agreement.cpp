@@ -35,7 +35,7 @@ void run_together(Communicator& communicator, const std::string& what, const std
     if (problems[rank].empty()) continue;
     const Membership& membership = communicator.membership();
     throw_recorded(Error(fmt::format("{}: rank {} failed: {}", what, rank, problems[rank]), membership.where(),
-                         "mend it on that rank"),
+                         "fix it on that rank"),
                    {FailureCause::Kind::AbortedByPeer, membership.peers[rank].global_rank});
   }
   forget_failure();  // of an earlier call: the program caught it and continued

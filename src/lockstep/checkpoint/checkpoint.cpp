@@ -26,7 +26,7 @@ void require_fit(const SavedWeights& saved, const std::string& name, at::IntArra
   const SavedWeights::Tensor& tensor = saved.tensor(name);
   if (tensor.sizes == sizes.vec() && tensor.type == type) return;
   throw Error(
-      fmt::format("\"{}\" is {} of shape [{}] in the checkpoint and {} of shape [{}] in the model", name, tensor.dtype,
+      fmt::format("\"{}\" is {} of shape [{}] in the checkpoint but {} of shape [{}] in the model", name, tensor.dtype,
                   fmt::join(tensor.sizes, ", "), c10::toString(type), fmt::join(sizes.vec(), ", ")),
       saved.path(), "resume with the model of the saved run");
 }
@@ -64,7 +64,7 @@ TrainerState Checkpoint::trainer_state() const {
 SafetensorsFile Checkpoint::weights(std::size_t index) const {
   if (has_file(weights_file(index))) return SafetensorsFile(folder_ + "/" + weights_file(index));
   if (!weights_shard_names(*manifest_, index).empty()) {
-    throw Error(folder_ + " has its weights in the parts of ranks", folder_,
+    throw Error(folder_ + " has its weights in parts, one for each rank", folder_,
                 fmt::format("lockstep merge-weights {} FOLDER writes them as one file", folder_));
   }
   throw Error(folder_ + " has no weights", folder_, "resume from a checkpoint that has them");
@@ -78,8 +78,9 @@ void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) co
   const SavedWeights saved(folder_, *manifest_, index);
   for (const auto& [name, target] : targets) require_fit(saved, name, target.sizes(), target.scalar_type());
   if (saved.tensors().size() != targets.size()) {
-    throw Error(fmt::format("the checkpoint has {} tensors, the model {}", saved.tensors().size(), targets.size()),
-                saved.path(), "resume with the model of the saved run");
+    throw Error(
+        fmt::format("the checkpoint has {} tensors, but the model has {}", saved.tensors().size(), targets.size()),
+        saved.path(), "resume with the model of the saved run");
   }
   const at::NoGradGuard no_grad;
   for (const auto& [name, target] : targets) copy_elements(saved, name, 0, target);

@@ -36,8 +36,8 @@ PartFile weight_shard(const std::string& name, const TensorParts& parts) {
   PartPlaces places;
   for (const TensorPart& part : parts) {
     if (part.tensor.numel() != part.end - part.begin) {
-      throw Error(fmt::format("{} values stand for elements [{}, {}) of {}", part.tensor.numel(), part.begin, part.end,
-                              part.name),
+      throw Error(fmt::format("there are {} values for elements [{}, {}) of {}", part.tensor.numel(), part.begin,
+                              part.end, part.name),
                   "CheckpointWriter::save", "give each part with its own elements");
     }
     tensors.emplace_back(part.name, part.tensor.reshape({-1}));
@@ -49,8 +49,8 @@ PartFile weight_shard(const std::string& name, const TensorParts& parts) {
 void add_weight_shards(const CheckpointContent& content, int rank, int world_size, std::vector<PartFile>& parts) {
   if (content.weight_parts.empty()) return;
   if (!content.weights.empty() || !content.further_weights.empty()) {
-    throw Error("weights are given whole and in parts", "CheckpointWriter::save",
-                "give CheckpointContent::weights or weight_parts");
+    throw Error("weights were given both whole and in parts", "CheckpointWriter::save",
+                "give either CheckpointContent::weights or weight_parts");
   }
   for (std::size_t i = 0; i < content.weight_parts.size() && !content.joins_weight_parts; ++i) {
     parts.push_back(weight_shard(weights_shard_file(i, rank, world_size), content.weight_parts[i]));
@@ -88,8 +88,8 @@ void check_space(FileSystem& files, const std::string& folder, const std::vector
   for (const PartFile& part : parts) needed += static_cast<std::int64_t>(part.size_bytes);
   const std::int64_t free = files.free_bytes(folder);
   if (free < 0 || free >= needed) return;
-  throw Error(fmt::format("this checkpoint needs {} bytes and the file system has {} left", needed, free), folder,
-              "free space, or keep fewer checkpoints (save_total_limit); the ones that were written before are whole");
+  throw Error(fmt::format("this checkpoint needs {} bytes, but the file system has only {} left", needed, free), folder,
+              "free space, or keep fewer checkpoints (save_total_limit); earlier checkpoints are whole");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void add_parts(const std::vector<std::string>& texts, const CheckpointSave& save
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Manifest part = parse_manifest(texts[i], fmt::format("the part of rank {}", i + 1));
     if (part.step != manifest.step) {
-      throw Error(fmt::format("rank {} saves step {}, rank 0 step {}", i + 1, part.step, manifest.step),
+      throw Error(fmt::format("rank {} saves step {}, but rank 0 saves step {}", i + 1, part.step, manifest.step),
                   save.membership.where(), "let every rank save after the same update");
     }
     manifest.files.insert(part.files.begin(), part.files.end());
@@ -46,7 +46,7 @@ void check_parts(const CheckpointSave& save, const std::string& staging, const M
   try {
     check_files(staging, manifest, false);
   } catch (const Error& error) {
-    throw Error(fmt::format("a rank has written its part, and rank 0 does not see it: {}", error.happened()),
+    throw Error(fmt::format("a rank has written its part, but rank 0 does not see it: {}", error.happened()),
                 save.membership.where(), "give an output folder on a file system that all hosts share");
   }
 }
@@ -116,7 +116,7 @@ std::string write_own_part(const CheckpointSave& save, const CheckpointContent& 
                            const std::vector<PartFile>& parts, const std::string& staging) {
   const LongWork work = writing(save, content.step);
   if (!std::filesystem::is_directory(staging)) {
-    throw Error(fmt::format("rank 0 writes its part into {}, which is not there on this rank", staging),
+    throw Error(fmt::format("rank 0 writes its part to {}, which does not exist on this rank", staging),
                 save.membership.where(), "give an output folder on a file system that all hosts share");
   }
   Manifest part;
@@ -150,7 +150,7 @@ std::string run_save(const CheckpointSave& save, const CheckpointContent& conten
   PartExchange exchange(save.membership, save.keys, save.timeout);
   try {
     if (content.step < 0)
-      throw Error("a checkpoint cannot be of a negative step", "CheckpointWriter::save", "count from 0");
+      throw Error("a checkpoint cannot have a negative step", "CheckpointWriter::save", "count from 0");
     save.membership.rank == 0 ? lead(save, content, exchange) : follow(save, content, exchange);
   } catch (const std::exception& error) {
     exchange.fail(error.what());

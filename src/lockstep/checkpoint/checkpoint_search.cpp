@@ -26,8 +26,8 @@ Checkpoint open_together(const std::string& folder, std::optional<Checkpoint> mi
   const std::string first = broadcast_text(communicator, identity);
   run_together(communicator, "comparing " + folder, [&] {
     if (identity == first) return;
-    throw Error(fmt::format("{} is another checkpoint here than on rank 0", folder), communicator.membership().where(),
-                "give an output folder on a file system that all ranks share");
+    throw Error(fmt::format("{} is not the same checkpoint here as on rank 0", folder),
+                communicator.membership().where(), "give an output folder on a file system that all ranks share");
   });
   return std::move(*mine);
 }
@@ -36,7 +36,7 @@ Checkpoint open_together(const std::string& folder, std::optional<Checkpoint> mi
 
 std::string CheckpointSearch::notice() const {
   std::string text;
-  for (const DamagedCheckpoint& one : damaged) text += fmt::format("{} is passed over: {}\n", one.path, one.reason);
+  for (const DamagedCheckpoint& one : damaged) text += fmt::format("{} is skipped: {}\n", one.path, one.reason);
   return text;
 }
 

@@ -60,7 +60,7 @@ class CheckpointWriter::Implementation {
     });
     run_together(*communicator_, "looking for " + options_.output_dir, [&] {
       if (std::filesystem::is_directory(options_.output_dir)) return;
-      throw Error(fmt::format("rank 0 made {}, but it is not there on this rank", options_.output_dir),
+      throw Error(fmt::format("rank 0 made {}, but it does not exist on this rank", options_.output_dir),
                   membership_.where(), "give an output folder on a file system that all ranks share");
     });
     std::string id;

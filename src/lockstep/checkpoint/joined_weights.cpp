@@ -41,8 +41,8 @@ std::string places_of(const TensorParts& parts) {
   PlaceJson json = PlaceJson::array();
   for (const TensorPart& part : parts) {
     if (part.tensor.numel() != part.end - part.begin) {
-      throw Error(fmt::format("{} values stand for elements [{}, {}) of {}", part.tensor.numel(), part.begin, part.end,
-                              part.name),
+      throw Error(fmt::format("there are {} values for elements [{}, {}) of {}", part.tensor.numel(), part.begin,
+                              part.end, part.name),
                   "weights in parts", "give each part with its own elements");
     }
     json.push_back({part.name, static_cast<int>(part.tensor.scalar_type()), part.sizes, part.begin, part.end});

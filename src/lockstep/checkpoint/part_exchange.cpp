@@ -18,8 +18,7 @@ using std::chrono::milliseconds;
 // Interval between two checks for lost ranks. It grows with the number of ranks, because one thread serves the store.
 milliseconds look_interval(int ranks) { return std::max(milliseconds(250), milliseconds(5 * ranks)); }
 
-constexpr const char* kExchangeFix =
-    "read that rank's log; the checkpoints that were published before are whole, so the job can resume";
+constexpr const char* kExchangeFix = "read that rank's log; earlier checkpoints are whole, so the job can resume";
 
 std::string part_key(int rank) { return fmt::format("part/{}", rank); }
 
@@ -77,7 +76,7 @@ std::string PartExchange::wait_for(const std::string& key, int from) {
     } catch (const TimeoutError&) {
       throw_if_lost(key);
       if (!deadline_.passed()) continue;
-      throw TimeoutError(fmt::format("the checkpoint was not written: nothing was heard of rank {} ({})", from, key),
+      throw TimeoutError(fmt::format("the checkpoint was not written: nothing was heard from rank {} ({})", from, key),
                          membership_.where(), kExchangeFix);
     }
   }

@@ -73,7 +73,8 @@ void check_replicas_equal(Communicator& communicator, const NamedTensors& tensor
   if (others.empty()) return;
   throw Error(fmt::format("{} differ from rank 0's (SHA-256 {}…) on rank {}", what, sums.front().substr(0, 12),
                           fmt::join(others, ", ")),
-              communicator.membership().where(), "let every rank read the same files, and write to weights on none");
+              communicator.membership().where(),
+              "let every rank read the same files, and let no rank write to weights");
 }
 
 void check_parts_as_saved(Communicator& communicator, const Checkpoint& checkpoint, const TensorParts& parts,
@@ -88,9 +89,9 @@ void check_parts_as_saved(Communicator& communicator, const Checkpoint& checkpoi
     }
     saved.require_whole();
     if (others.empty()) return;
-    throw Error(fmt::format("{}: rank {} has read something else than is in the files that rank 0 has verified", what,
+    throw Error(fmt::format("{}: rank {} has read something other than the files that rank 0 has verified", what,
                             fmt::join(others, ", ")),
-                checkpoint.path(), "give a folder that all hosts share, and let nothing write into it");
+                checkpoint.path(), "give a folder that all hosts share, and let nothing write to it");
   });
 }
 

@@ -39,7 +39,7 @@ std::vector<at::Tensor> column(const std::vector<Example>& examples, const std::
       throw Error(fmt::format("field \"{}\" cannot be stacked: {} and {}", name, describe_tensor(tensors[0]),
                               describe_tensor(tensor)),
                   fmt::format("samples 0 and {} of the batch", i),
-                  "give the loader a collate function that pads, or make the samples alike");
+                  "give the loader a collate function that pads, or give all samples the same shape");
     }
     tensors.push_back(tensor);
   }
@@ -49,7 +49,8 @@ std::vector<at::Tensor> column(const std::vector<Example>& examples, const std::
 }  // namespace
 
 Batch stack_examples(const std::vector<Example>& examples) {
-  if (examples.empty()) throw Error("no samples to stack", "stack_examples", "ask for a batch of at least one sample");
+  if (examples.empty())
+    throw Error("there are no samples to stack", "stack_examples", "ask for a batch of at least one sample");
   Batch batch;
   for (const auto& field : examples[0]) batch[field.first] = at::stack(column(examples, field.first));
   return batch;
@@ -64,8 +65,8 @@ std::int64_t batch_size(const Batch& batch) {
     }
     if (first == nullptr) first = &field;
     if (field.second.size(0) != first->second.size(0)) {
-      throw Error(fmt::format("fields of one batch differ in size: \"{}\" has {} samples, \"{}\" {}", first->first,
-                              first->second.size(0), field.first, field.second.size(0)),
+      throw Error(fmt::format("fields of one batch differ in size: \"{}\" has {} samples, but \"{}\" has {}",
+                              first->first, first->second.size(0), field.first, field.second.size(0)),
                   "batch_size", "give every tensor of a batch the samples as its first dimension");
     }
   }

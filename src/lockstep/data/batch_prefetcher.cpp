@@ -94,7 +94,7 @@ Batch BatchPrefetcher::take(Deadline deadline) {
   const std::shared_ptr<Slot> slot = shared_->slots.front();
   while (!slot->done) {
     if (deadline.passed()) {
-      throw TimeoutError("no batch within the loader's timeout", "DataLoader",
+      throw TimeoutError("no batch arrived within the loader's timeout", "DataLoader",
                          "raise timeout_s of the loader, or find out why the dataset is slow to read");
     }
     shared_->slot_filled.wait_for(lock, deadline.remaining());

@@ -29,7 +29,7 @@ void copy_rows(Batch& whole, const Batch& part, const std::vector<std::int64_t>&
     if (found == part.end() || part.size() != whole.size() || found->second.dtype() != out.dtype() ||
         found->second.sizes().slice(1) != out.sizes().slice(1)) {
       throw Error("the samples of two datasets differ in field \"" + name + "\": in names, shape or dtype",
-                  "ConcatDataset", "put together datasets with the same fields");
+                  "ConcatDataset", "concatenate datasets with the same fields");
     }
     out.index_copy_(0, index, found->second);
   }
@@ -43,7 +43,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
     if (!dataset) throw Error("a dataset is missing", "ConcatDataset", "give datasets only");
     ends_.push_back(end += dataset->size());
   }
-  if (ends_.empty()) throw Error("no dataset to put together", "ConcatDataset", "give at least one");
+  if (ends_.empty()) throw Error("there is no dataset to concatenate", "ConcatDataset", "give at least one");
 }
 
 std::size_t ConcatDataset::part_of(std::int64_t index) const {

@@ -35,14 +35,15 @@ void check(const DataLoaderOptions& options, const Sampler* sampler, const Datas
   require(options.timeout_s > 0, fmt::format("timeout_s {} is not positive", options.timeout_s),
           "give the longest wait for a batch in seconds");
   require(!options.pin_memory || at::globalContext().hasCUDA(),
-          "pin_memory was asked for, and this LibTorch sees no CUDA device",
+          "pin_memory was asked for, but this LibTorch sees no CUDA device",
           "leave pin_memory off, or build against a LibTorch with CUDA on a host with a GPU");
   if (sampler == nullptr) return;
   require(!options.shuffle, "sampler option is mutually exclusive with shuffle",
           "let the sampler shuffle, or leave the sampler out");
-  require(sampler->dataset_size() == dataset->size(),
-          fmt::format("the sampler is for {} samples, the dataset has {}", sampler->dataset_size(), dataset->size()),
-          "make the sampler with this dataset's size()");
+  require(
+      sampler->dataset_size() == dataset->size(),
+      fmt::format("the sampler is for {} samples, but the dataset has {}", sampler->dataset_size(), dataset->size()),
+      "make the sampler with this dataset's size()");
 }
 
 std::shared_ptr<Sampler> sampler_for(const DataLoaderOptions& options, const Dataset& dataset) {

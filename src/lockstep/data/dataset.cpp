@@ -9,7 +9,7 @@ namespace {
 
 void check_index(std::int64_t index, std::int64_t size) {
   if (index >= 0 && index < size) return;
-  throw Error(fmt::format("no sample {} in a dataset of {} samples", index, size), "Dataset::get",
+  throw Error(fmt::format("there is no sample {} in a dataset of {} samples", index, size), "Dataset::get",
               "ask for indices from 0 to size() - 1; check that the sampler was made for this dataset");
 }
 

@@ -10,11 +10,11 @@ namespace lockstep {
 
 SubsetDataset::SubsetDataset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
     : dataset_(std::move(dataset)), indices_(std::move(indices)) {
-  if (!dataset_) throw Error("no dataset to take samples of", "SubsetDataset", "give a dataset");
+  if (!dataset_) throw Error("there is no dataset to take samples from", "SubsetDataset", "give a dataset");
   const std::int64_t count = dataset_->size();
   for (const std::int64_t index : indices_) {
     if (index >= 0 && index < count) continue;
-    throw Error(fmt::format("no sample {} in a dataset of {} samples", index, count), "SubsetDataset",
+    throw Error(fmt::format("there is no sample {} in a dataset of {} samples", index, count), "SubsetDataset",
                 "give indices from 0 to size() - 1");
   }
 }
@@ -37,7 +37,7 @@ bool SubsetDataset::do_write_digests(at::IntArrayRef indices, std::uint64_t* dig
 
 std::vector<std::shared_ptr<const Dataset>> random_split(const std::shared_ptr<const Dataset>& dataset,
                                                          const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
-  if (!dataset) throw Error("no dataset to split", "random_split", "give a dataset");
+  if (!dataset) throw Error("there is no dataset to split", "random_split", "give a dataset");
   std::int64_t left = dataset->size();
   for (const std::int64_t size : sizes) {
     if (size < 0 || size > left) left = -1;

@@ -38,7 +38,8 @@ at::Tensor gather_rows(const at::Tensor& rows, at::IntArrayRef indices) {
 }  // namespace
 
 TensorDataset::TensorDataset(Batch fields) : fields_(std::move(fields)), size_(batch_size(fields_)) {
-  if (fields_.empty()) throw Error("a dataset without any tensor", "TensorDataset", "give it at least one tensor");
+  if (fields_.empty())
+    throw Error("a dataset needs at least one tensor", "TensorDataset", "give it at least one tensor");
 }
 
 Example TensorDataset::do_get(std::int64_t index) const {

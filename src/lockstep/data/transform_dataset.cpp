@@ -9,7 +9,7 @@ namespace lockstep {
 TransformDataset::TransformDataset(std::shared_ptr<const Dataset> dataset, Transform transform)
     : dataset_(std::move(dataset)), transform_(std::move(transform)) {
   if (!dataset_ || !transform_) {
-    throw Error("no dataset or no function to change its samples", "TransformDataset", "give both");
+    throw Error("the dataset or the function that changes its samples is missing", "TransformDataset", "give both");
   }
 }
 
@@ -23,7 +23,7 @@ Batch TransformDataset::do_get_batch(at::IntArrayRef indices) const {
   Batch batch = transform_(dataset_->get_batch(indices));
   const std::int64_t count = batch_size(batch);
   if (count != static_cast<std::int64_t>(indices.size())) {
-    throw Error(fmt::format("the transform made {} samples of {}", count, indices.size()), "TransformDataset",
+    throw Error(fmt::format("the transform returned {} samples for {}", count, indices.size()), "TransformDataset",
                 "return as many samples as came in, in the same order");
   }
   return batch;

@@ -12,7 +12,7 @@ std::string fetch_url(const std::string& url, std::size_t most_bytes, Deadline d
   const auto take = [&](std::string_view piece) {
     content.append(piece);
     if (content.size() <= most_bytes) return;
-    throw Error(fmt::format("more than the {} bytes expected came", most_bytes), url, "try another mirror");
+    throw Error(fmt::format("more than the {} expected bytes arrived", most_bytes), url, "try another mirror");
   };
   const WebAnswer answer = send_request({url, 0, ""}, take, deadline);
   if (answer.is_complete()) return content;

@@ -56,7 +56,7 @@ HubModel cached_model(const HubSettings& settings, const std::string& id, const 
   model.commit = commit_of(settings, id, revision);
   const fs::path snapshot = snapshot_of(settings, id, model.commit);
   if (model.commit.empty() || !fs::is_directory(snapshot)) {
-    throw Error("HF_HUB_OFFLINE forbids to ask the Hub, and its cache has no " + id + " at revision " + revision,
+    throw Error("HF_HUB_OFFLINE forbids asking the Hub, and the cache has no " + id + " at revision " + revision,
                 folder_of(settings, id).string(),
                 "unset HF_HUB_OFFLINE, or name the cache that has it in HF_HUB_CACHE");
   }

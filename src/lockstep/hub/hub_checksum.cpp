@@ -31,14 +31,14 @@ std::string git_blob_sha1(std::string_view content) {
 }
 
 std::string compared(const char* kind, const std::string& got, const std::string& expected) {
-  return got == expected ? "" : fmt::format("its {} is {}, and {} on the Hub", kind, got, expected);
+  return got == expected ? "" : fmt::format("its {} is {}, but {} on the Hub", kind, got, expected);
 }
 
 }  // namespace
 
 std::string difference_from(const HubFile& file, const std::string& path) {
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
-  if (bytes != file.bytes) return fmt::format("it has {} bytes, and {} on the Hub", bytes, file.bytes);
+  if (bytes != file.bytes) return fmt::format("it has {} bytes, but {} on the Hub", bytes, file.bytes);
   const WholeFile content(path);
   if (!file.sha256.empty()) return compared("SHA-256", sha256_hex(content.view()), file.sha256);
   if (!file.git_sha1.empty()) return compared("SHA-1 as a git blob", git_blob_sha1(content.view()), file.git_sha1);

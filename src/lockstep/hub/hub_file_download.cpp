@@ -21,7 +21,7 @@ namespace {
 [[noreturn]] void fail_file(const std::string& action, const std::string& path) {
   const bool is_full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
   throw Error("cannot " + action + " " + path + ": " + errno_text(errno), path,
-              is_full ? "free space on this file system, then give the same command: what came stays"
+              is_full ? "free space on this file system, then repeat the command: what was downloaded is kept"
                       : "check that the folder exists and that you may write to it");
 }
 
@@ -40,7 +40,7 @@ class PartialFile {
     fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!fd_) fail_file("open", path_);
     if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      throw Error("another process is fetching this file", path_, "wait for it, or stop it and give the command again");
+      throw Error("another process is downloading this file", path_, "wait for it, or stop it and repeat the command");
     }
     bytes_ = static_cast<std::int64_t>(std::filesystem::file_size(path_));
   }
@@ -94,8 +94,8 @@ class Transfer {
     }
     if (!difference.empty()) {
       partial_.clear();
-      throw Error(fmt::format("{} came otherwise than it is on the Hub: {}", file_.name, difference), url_,
-                  "give the command again; if it stays so, something between this machine and the Hub changes files");
+      throw Error(fmt::format("{} differs from the file on the Hub: {}", file_.name, difference), url_,
+                  "repeat the command; if this recurs, something between this machine and the Hub changes files");
     }
     partial_.sync();
     std::filesystem::rename(partial_.path(), path);
@@ -120,8 +120,8 @@ class Transfer {
 
   void take(std::string_view piece) {
     if (partial_.bytes() + static_cast<std::int64_t>(piece.size()) > file_.bytes) {
-      throw Error(fmt::format("more than the {} bytes of {} came", file_.bytes, file_.name), url_,
-                  "give the command again; if it stays so, something between this machine and the Hub changes files");
+      throw Error(fmt::format("more than the {} bytes of {} arrived", file_.bytes, file_.name), url_,
+                  "repeat the command; if this recurs, something between this machine and the Hub changes files");
     }
     partial_.append(piece);
     progress_(file_, partial_.bytes());

@@ -49,7 +49,7 @@ bool is_hexadecimal(const std::string& text, std::size_t digits) {
 }
 
 [[noreturn]] void refuse_answer(const std::string& url, const std::string& problem) {
-  throw Error("the answer is not the Hub's: " + problem, url,
+  throw Error("the answer is not from the Hub: " + problem, url,
               "check HF_ENDPOINT, and whether something between this machine and the Hub answers in its place");
 }
 

@@ -15,18 +15,18 @@ Error gated(const HubSettings& settings, const std::string& id, const std::strin
     return Error(id + " is gated: its owner gives it to users who accept the terms", url,
                  fmt::format("accept them at {}, then {}", page, how_to_log_in(settings)));
   }
-  return Error(fmt::format("{} is gated, and the user of the token in {} may not read it", id, settings.token_source),
+  return Error(fmt::format("{} is gated, and the owner of the token in {} may not read it", id, settings.token_source),
                url, fmt::format("ask for access at {}; a fine-grained token must allow gated repositories", page));
 }
 
 Error not_found_or_private(const HubSettings& settings, const std::string& id, const std::string& url) {
-  const std::string what = fmt::format("{} has no model {} that everybody may read", settings.endpoint, id);
+  const std::string what = fmt::format("{} has no public model {}", settings.endpoint, id);
   if (settings.token.empty()) {
     return Error(what, url,
                  "check the name (OWNER/NAME); if the model is private or gated, " + how_to_log_in(settings));
   }
-  return Error(fmt::format("{}, and none that the token in {} may read", what, settings.token_source), url,
-               "check the name (OWNER/NAME), and that the token is of a user who may read the model");
+  return Error(fmt::format("{}, nor one that the token in {} may read", what, settings.token_source), url,
+               "check the name (OWNER/NAME), and that the token's owner may read the model");
 }
 
 }  // namespace
@@ -44,19 +44,19 @@ Error hub_refusal(const HubSettings& settings, const WebAnswer& answer, const st
   }
   if (answer.status == kForbidden) return gated(settings, id, url);
   if (answer.status == kNotFound) {
-    return Error(fmt::format("there is no model {} at revision {}, or not this file of it", id, revision), url,
+    return Error(fmt::format("there is no model {} at revision {}, or it does not have this file", id, revision), url,
                  "check the name (OWNER/NAME), --revision, and HF_ENDPOINT");
   }
   if (answer.status == kTooMany) {
-    return Error("the Hub asks for fewer requests (HTTP 429)", url, "wait some minutes, then give the command again");
+    return Error("the Hub asks for fewer requests (HTTP 429)", url, "wait some minutes, then repeat the command");
   }
   if (answer.status >= kServerErrors) {
-    return Error(fmt::format("the Hub has a fault of its own (HTTP {})", answer.status), url,
-                 "give the command again later: what came stays, and the rest is fetched");
+    return Error(fmt::format("the Hub itself failed (HTTP {})", answer.status), url,
+                 "repeat the command later: what was downloaded is kept, and the rest is fetched");
   }
   return Error(answer.message, url,
                "check that this machine reaches the network, and the proxy settings (https_proxy); HF_ENDPOINT names a "
-               "mirror; what came stays, and the same command fetches the rest");
+               "mirror; what was downloaded is kept, and the same command fetches the rest");
 }
 
 }  // namespace lockstep

@@ -32,7 +32,7 @@ std::string clean(const std::string& token, const std::string& source) {
   // Anything else could end the header that carries it.
   const bool is_printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
   if (!is_printable || text.size() > kMostTokenBytes) {
-    throw Error("the access token has characters that no token has", source,
+    throw Error("the access token has characters that a token cannot have", source,
                 "copy it again from https://huggingface.co/settings/tokens");
   }
   return text;

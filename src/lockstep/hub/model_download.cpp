@@ -59,8 +59,9 @@ class Download {
 
   const HubFile* require(const std::string& name) const {
     if (const HubFile* file = model_.find(name)) return file;
-    throw Error(fmt::format("{} has no {}", model_.id, printable(name)), where(),
-                "choose a model of Hugging Face's transformers; others keep their weights in forms that are not read");
+    throw Error(
+        fmt::format("{} has no {}", model_.id, printable(name)), where(),
+        "choose a model of Hugging Face's transformers; others store their weights in formats that are not read");
   }
 
   std::string name_of_weights() const {
@@ -107,8 +108,8 @@ class Download {
     const std::string difference = difference_from(file, path);
     if (difference.empty()) return true;
     if (wanted_.replaces_files) return false;
-    throw Error(fmt::format("there is a file {} that is not the one of {}: {}", file.name, model_.id, difference), path,
-                "give another folder with --output, or replace it with --force");
+    throw Error(fmt::format("the file {} exists and differs from the one of {}: {}", file.name, model_.id, difference),
+                path, "give another folder with --output, or replace it with --force");
   }
 
   void require_room(const Files& files) const {
@@ -118,7 +119,7 @@ class Download {
     std::error_code unknown;
     const auto room = std::filesystem::space(wanted_.folder, unknown).available;
     if (unknown || static_cast<std::uint64_t>(missing) <= room) return;
-    throw Error(fmt::format("{} of {} are still to come, and the disk has room for {}",
+    throw Error(fmt::format("{} of {} are still to be downloaded, but the disk has only {} left",
                             size_text(static_cast<std::uint64_t>(missing)), model_.id, size_text(room)),
                 wanted_.folder, "free space there, or name a folder on another disk with --output");
   }
@@ -151,7 +152,7 @@ class Download {
 
   void fetch(const HubFile& file) const {
     if (settings_.is_offline) {
-      throw Error(fmt::format("HF_HUB_OFFLINE forbids to fetch {}, and the cache's is damaged", file.name),
+      throw Error(fmt::format("HF_HUB_OFFLINE forbids downloading {}, and the cached file is damaged", file.name),
                   settings_.cache, "unset HF_HUB_OFFLINE");
     }
     fetch_hub_file(

@@ -197,7 +197,7 @@ WebAnswer send_request(const WebRequest& request, const Take& take, Deadline dea
   for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = {fds[i]->get(), POLLIN, 0};
   while (std::any_of(ends.begin(), ends.end(), [](const pollfd& end) { return end.fd >= 0; })) {
     if (deadline.passed()) {
-      throw TimeoutError(fmt::format("{} bytes came before the time was up", bytes), request.url,
+      throw TimeoutError(fmt::format("{} bytes arrived before the timeout", bytes), request.url,
                          "try again later, or another mirror");
     }
     if (::poll(ends.data(), ends.size(), deadline.poll_timeout_ms()) <= 0) continue;

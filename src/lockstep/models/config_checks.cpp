@@ -13,14 +13,14 @@ void ConfigChecks::refuse(const char* field, const std::string& problem, const s
 void ConfigChecks::heads_divide(const Field& width, const Field& heads) const {
   if (width.value > 0 && heads.value > 0 && width.value % heads.value == 0) return;
   refuse(width.name,
-         fmt::format("is {}, which {} attention heads ({}) do not divide", width.value, heads.value, heads.name),
+         fmt::format("is {}, which is not divisible by {} attention heads ({})", width.value, heads.value, heads.name),
          fmt::format("give a multiple of {}", heads.name));
 }
 
 void ConfigChecks::vocabulary(std::int64_t vocab_size, const std::optional<std::int64_t>& pad_token_id) const {
   if (vocab_size < 1) refuse("vocab_size", "is not positive", "give the tokenizer's number of tokens");
   if (!pad_token_id || (*pad_token_id >= 0 && *pad_token_id < vocab_size)) return;
-  refuse("pad_token_id", fmt::format("is {}, outside of the vocabulary of {}", *pad_token_id, vocab_size),
+  refuse("pad_token_id", fmt::format("is {}, outside the vocabulary of {}", *pad_token_id, vocab_size),
          "give an id below vocab_size");
 }
 

@@ -86,7 +86,8 @@ std::string ConfigFile::text(const Keys& keys, const std::string& fallback) cons
   std::string key;
   const nlohmann::json* value = find(keys, key);
   if (value == nullptr) return fallback;
-  if (!value->is_string()) refuse(key, fmt::format("is {}, not a text", shown_json(*value)), "give a text in quotes");
+  if (!value->is_string())
+    refuse(key, fmt::format("is {}, not a string", shown_json(*value)), "give a string in quotes");
   return value->get<std::string>();
 }
 
@@ -97,7 +98,7 @@ std::vector<std::string> ConfigFile::labels() const {
     return names;
   }
   const nlohmann::json& map = json_->at("id2label");
-  if (!map.is_object()) refuse("id2label", "is not an object", "map ids, as texts, to names");
+  if (!map.is_object()) refuse("id2label", "is not an object", "map ids, as strings, to names");
   std::vector<std::string> names(map.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto found = map.find(std::to_string(i));
@@ -105,7 +106,7 @@ std::vector<std::string> ConfigFile::labels() const {
       refuse("id2label", fmt::format("has {} names, but none for id {}", names.size(), i),
              "number the labels from 0 on");
     }
-    if (!found->is_string()) refuse("id2label", fmt::format("{} is not a text", i), "give every label a name");
+    if (!found->is_string()) refuse("id2label", fmt::format("{} is not a string", i), "give every label a name");
     names[i] = found->get<std::string>();
   }
   return names;
@@ -117,7 +118,7 @@ void ConfigFile::require(const std::string& key, const std::vector<std::string>&
     if (json_->at(key) == nlohmann::json::parse(text)) return;
   }
   refuse(key, fmt::format("is {}, which is not supported", shown_json(json_->at(key))),
-         fmt::format("only a model with {} = {} can be loaded", key, fmt::join(supported, " or ")));
+         fmt::format("only models with {} = {} can be loaded", key, fmt::join(supported, " or ")));
 }
 
 void ConfigFile::refuse(const std::string& key, const std::string& problem, const std::string& fix) const {

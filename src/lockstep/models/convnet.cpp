@@ -19,9 +19,9 @@ constexpr std::int64_t kSecondChannels = 32;
 
 const ConvNetOptions& checked(const ConvNetOptions& options) {
   if (options.channels > 0 && options.classes > 0 && options.side > 0 && options.side % 4 == 0) return options;
-  throw Error(
-      fmt::format("no network for {} channels, side {}, {} classes", options.channels, options.side, options.classes),
-      "ConvNet", "give positive numbers and a side that is a multiple of 4");
+  throw Error(fmt::format("there is no network for {} channels, side {}, {} classes", options.channels, options.side,
+                          options.classes),
+              "ConvNet", "give positive numbers and a side that is a multiple of 4");
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ ConvNetImpl::ConvNetImpl(ConvNetOptions options)
 at::Tensor ConvNetImpl::forward(const at::Tensor& images) {
   if (images.dim() != 4 || images.size(1) != options_.channels || images.size(2) != options_.side ||
       images.size(3) != options_.side) {
-    throw Error(fmt::format("images have shape [{}]; the model takes [size, {}, {}, {}]",
+    throw Error(fmt::format("images have shape [{}], but the model takes [size, {}, {}, {}]",
                             fmt::join(images.sizes(), ", "), options_.channels, options_.side, options_.side),
                 "ConvNet, field \"images\"", "build the model for the images' channels and side, or resize them");
   }

@@ -27,8 +27,8 @@ MlpImpl::MlpImpl(MlpOptions options) : Model("Mlp"), options_(std::move(options)
 
 at::Tensor MlpImpl::forward(const at::Tensor& features) {
   if (features.dim() != 2 || features.size(1) != options_.features) {
-    throw Error(fmt::format("features have {} dimensions and {} columns; the model takes [size, {}]", features.dim(),
-                            features.dim() ? features.size(-1) : 0, options_.features),
+    throw Error(fmt::format("features have {} dimensions and {} columns, but the model takes [size, {}]",
+                            features.dim(), features.dim() ? features.size(-1) : 0, options_.features),
                 "Mlp, field \"features\"", "build the model with the number of columns that the data has");
   }
   at::Tensor x = features;

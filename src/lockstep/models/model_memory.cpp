@@ -23,10 +23,10 @@ void require_memory_for(const ParameterCount& count, const std::string& path) {
   const double wanted = count.parameters * sizeof(float);
   const double there = bytes_of_host();
   if (there == 0 || wanted <= there) return;
-  throw Error(fmt::format("a model of these sizes has {:.3g} parameters, {:.1f} GB, and this host {:.1f} GB of memory",
-                          count.parameters, wanted / kGigabyte, there / kGigabyte),
-              fmt::format("{}, fields {}", path, count.fields),
-              "check that the sizes are those of the model's weights");
+  throw Error(
+      fmt::format("a model of these sizes has {:.3g} parameters, {:.1f} GB, but this host has {:.1f} GB of memory",
+                  count.parameters, wanted / kGigabyte, there / kGigabyte),
+      fmt::format("{}, fields {}", path, count.fields), "check that the sizes are those of the model's weights");
 }
 
 }  // namespace lockstep

@@ -194,7 +194,7 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
   if (!report.mismatched.empty() && !options.ignore_mismatched_sizes) {
     throw Error(fmt::format("weights have other shapes than {}:{}", rules.architecture, mismatch_text(report)),
                 files.path(),
-                "make config.json fit the weights (num_labels, vocab_size…), or let these be newly initialised: "
+                "make config.json fit the weights (num_labels, vocab_size…), or have these newly initialised: "
                 "--ignore-mismatched-sizes, in a program `ignore_mismatched_sizes`");
   }
   const at::NoGradGuard no_grad;
@@ -222,14 +222,14 @@ std::string check_tokenizer_size(std::int64_t vocab_size, const std::string& fol
   constexpr std::int64_t kRoundedUp = 128;
   const std::int64_t entries = options.tokenizer_size;
   if (entries > vocab_size) {
-    throw Error(fmt::format("the tokenizer has {} entries, the model {}", entries, vocab_size),
+    throw Error(fmt::format("the tokenizer has {} entries, but the model has {}", entries, vocab_size),
                 folder + ", config.json, field \"vocab_size\"",
                 "use the tokenizer of the model's own folder, or a model that was trained with this one");
   }
   if (entries == 0 || vocab_size - entries < kRoundedUp) return "";
   return fmt::format(
-      "The tokenizer has {} entries and the model at {} {}: if it is not the one that the model was trained with, the "
-      "model reads other words than were written.\n",
+      "The tokenizer has {} entries, but the model at {} has {}: if the model was trained with another tokenizer, it "
+      "reads other words than were written.\n",
       entries, folder, vocab_size);
 }
 

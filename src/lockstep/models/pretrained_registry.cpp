@@ -167,10 +167,10 @@ const std::vector<PretrainedClass>& pretrained_classes() {
         "token");
   }
   if (task == TextTask::SequenceClassification) {
-    config.refuse("model_type", "is \"" + type + "\", which predicts the next token and classifies no texts",
+    config.refuse("model_type", "is \"" + type + "\", which predicts the next token and does not classify texts",
                   "give --task language-modeling; bert, roberta, distilbert, electra, mpnet and gpt2 classify texts");
   }
-  config.refuse("model_type", "is \"" + type + "\", which predicts the next token and no masked words",
+  config.refuse("model_type", "is \"" + type + "\", which predicts the next token, not masked words",
                 "leave --mlm out; bert, roberta, distilbert, electra and mpnet predict masked words");
 }
 
@@ -185,7 +185,7 @@ const std::vector<PretrainedClass>& pretrained_classes() {
     throw Error(name + " does not predict the next token", "--model", "for masked words give --mlm; else " + fix);
   if (is_one_of(kGpt2Names, name))
     throw Error(name + " does not predict masked words", "--model", "leave --mlm out; or " + fix);
-  throw Error("there is no folder " + name + ", and no model of that name that works on texts", "--model",
+  throw Error("there is no folder " + name + ", nor a model of that name that works on texts", "--model",
               download_hint(name) + fix);
 }
 

@@ -30,7 +30,7 @@ std::string weights_to_untie(const WeightRules& rules, const std::string& folder
     const std::optional<std::string> source = name_in_file(rules, files, own);
     if (!source || are_equal(files, *source, other)) continue;
     lines += fmt::format(
-        "The config.json of {} ties {} to {}, and the file has both with different values: they are NOT tied, and the "
+        "The config.json of {} ties {} to {}, but the file has both with different values: they are NOT tied, and the "
         "model keeps both. Set \"tie_word_embeddings\" to false in config.json to silence this.\n",
         folder, other, *source);
   }

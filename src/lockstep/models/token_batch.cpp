@@ -37,8 +37,8 @@ Batch random_texts(const RandomBatchOptions& options, std::int64_t vocab_size, s
   const std::int64_t length =
       options.sequence_length > 0 ? options.sequence_length : std::min(kDefaultLength, max_positions);
   if (options.sequence_length < 0 || length > max_positions) {
-    throw Error(fmt::format("texts of {} tokens were asked for; the model has {} positions", options.sequence_length,
-                            max_positions),
+    throw Error(fmt::format("texts of {} tokens were asked for, but the model has {} positions",
+                            options.sequence_length, max_positions),
                 model, fmt::format("ask for 1 to {} tokens", max_positions));
   }
   RandomTensors random(options, model);

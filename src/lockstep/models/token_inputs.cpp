@@ -32,9 +32,9 @@ void check_ids(const at::Tensor& tensor, std::int64_t limit, const char* field, 
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     if (ids[i] >= 0 && ids[i] < limit) continue;
     const std::int64_t length = tensor.size(1);
-    throw Error(
-        fmt::format("id {} in row {}, column {} is outside of 0 to {}", ids[i], i / length, i % length, limit - 1),
-        where(model, field), fix);
+    throw Error(fmt::format("id {} in row {}, column {} is not in the range 0 to {}", ids[i], i / length, i % length,
+                            limit - 1),
+                where(model, field), fix);
   }
 }
 
@@ -56,7 +56,7 @@ void check_token_inputs(const TokenInputs& inputs, const TokenLimits& limits, co
                 "tokenize with special tokens, or drop empty texts");
   }
   check_ids(ids, limits.vocab_size, "input_ids", model,
-            "the tokenizer is not that of this model: use the one from the model's folder");
+            "the tokenizer is not this model's: use the one from the model's folder");
   if (inputs.attention_mask.defined()) check_shape(inputs.attention_mask, ids, "attention_mask", model);
   if (inputs.token_type_ids.defined() && limits.token_types >= 0) {
     check_shape(inputs.token_type_ids, ids, "token_type_ids", model);

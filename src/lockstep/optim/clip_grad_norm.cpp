@@ -54,14 +54,14 @@ double clip_factor(double norm, double max_norm) {
 void check_norm_is_finite(double norm, double norm_type, std::size_t gradients) {
   if (std::isfinite(norm)) return;
   throw Error(fmt::format("the norm of order {} of {} gradients is {}", norm_type, gradients, norm), "clip_grad_norm_",
-              "look for an infinite loss or a learning rate that is too large; with loss scaling, call unscale_ first");
+              "look for an infinite loss or too large a learning rate; with loss scaling, call unscale_ first");
 }
 
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
   check_clip_bound(max_norm, "max_norm", "clip_grad_norm_");
   if (std::isnan(norm_type)) {
-    throw Error("norm_type is NaN, which is the order of no norm", "clip_grad_norm_",
+    throw Error("norm_type is NaN, which is not the order of a norm", "clip_grad_norm_",
                 "give it 2, infinity, or the order that you want");
   }
   std::vector<at::Tensor> own = parameters;

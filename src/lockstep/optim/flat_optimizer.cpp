@@ -55,8 +55,9 @@ StepResult FlatOptimizer::step_with(const StepOptions& options) {
   check_clip_bound(options.max_norm, "StepOptions::max_norm", "step_with");
   if (delegate_ != nullptr) return delegate_->step(options);
   if (is_sharded()) {
-    throw Error("this rank holds a part of the optimizer's state, and what updated the others' parts is gone",
-                "fused optimizer", "call unfuse before the DistributedDataParallel goes, or build a new optimizer");
+    throw Error(
+        "this rank has only a part of the optimizer's state, and the wrapper that updated the other parts is gone",
+        "fused optimizer", "call unfuse before the DistributedDataParallel is destroyed, or build a new optimizer");
   }
   return step_local(options);
 }
@@ -143,8 +144,9 @@ std::vector<std::map<std::string, double>> FlatOptimizer::group_options() const 
 
 void FlatOptimizer::load_group_options(const std::vector<std::map<std::string, double>>& options) {
   if (options.size() != param_groups_.size()) {
-    throw Error(fmt::format("{} parameter groups here, {} in the state", param_groups_.size(), options.size()),
-                "options of an optimizer", "build the optimizer with the groups that the state was saved with");
+    throw Error(
+        fmt::format("there are {} parameter groups here, but {} in the state", param_groups_.size(), options.size()),
+        "options of an optimizer", "build the optimizer with the groups that the state was saved with");
   }
   for (std::size_t i = 0; i < options.size(); ++i) {
     const auto expected = parts_->state.rule().option_values(param_groups_[i].options());

@@ -47,7 +47,7 @@ at::Tensor elements_of(const std::string& name, const ParameterState& part, cons
                        std::int64_t end) {
   const at::Tensor flat = part.tensors.at(kind).reshape({-1});
   if (flat.numel() != part.end - part.begin) {
-    refuse_name(name, fmt::format("{} values stand for elements [{}, {})", flat.numel(), part.begin, part.end));
+    refuse_name(name, fmt::format("there are {} values for elements [{}, {})", flat.numel(), part.begin, part.end));
   }
   return flat.slice(0, std::max(begin, part.begin) - part.begin, std::min(end, part.end) - part.begin);
 }

@@ -23,7 +23,8 @@ SGD::Options checked_sgd(const SGD::Options& options) {
     refuse(fmt::format("weight_decay is {}", options.weight_decay()), "set it to 0 or more");
   }
   if (options.nesterov() && (options.momentum() == 0 || options.dampening() != 0)) {
-    refuse(fmt::format("nesterov with momentum {} and dampening {}", options.momentum(), options.dampening()),
+    refuse(fmt::format("nesterov cannot be combined with momentum {} and dampening {}", options.momentum(),
+                       options.dampening()),
            "give nesterov a momentum above 0 and no dampening");
   }
   return options;

@@ -37,7 +37,8 @@ at::Tensor gather_tensors(const std::vector<at::Tensor>& outputs, const ReplicaD
     if (fits_beside(first, outputs[i], dim)) continue;
     throw Error(fmt::format("output {} of replica {} does not fit {} of replica 0", shape_text(outputs[i]), i,
                             shape_text(first)),
-                fmt::format("gather along dimension {}", dim), "let every replica return the same but for that size");
+                fmt::format("gather along dimension {}", dim),
+                "let all replicas return tensors that differ only in that size");
   }
   if (!first.defined()) return first;
   std::vector<at::Tensor> here;
@@ -60,7 +61,8 @@ std::vector<at::Tensor> gather_all(const std::vector<std::vector<at::Tensor>>& o
   std::vector<at::Tensor> gathered;
   for (std::size_t i = 1; i < outputs.size(); ++i) {
     if (outputs[i].size() == outputs[0].size()) continue;
-    throw Error(fmt::format("replica {} returned {} tensors, replica 0 {}", i, outputs[i].size(), outputs[0].size()),
+    throw Error(fmt::format("replica {} returned {} tensors, but replica 0 returned {}", i, outputs[i].size(),
+                            outputs[0].size()),
                 "gather", "let every replica return the same structure");
   }
   for (std::size_t position = 0; position < outputs[0].size(); ++position) {
@@ -77,7 +79,7 @@ void refuse_unlike_keys(std::size_t replica) {
 }
 
 void refuse_unlike_sizes(std::size_t replica, std::size_t size, std::size_t first) {
-  throw Error(fmt::format("replica {} returned a list of {}, replica 0 one of {}", replica, size, first), "gather",
+  throw Error(fmt::format("replica {} returned a list of {}, but replica 0 one of {}", replica, size, first), "gather",
               "let every replica return the same structure");
 }
 

@@ -32,7 +32,7 @@ LossSum checked_loss(const at::Tensor& sum, const at::Tensor& count) {
 LossSum checked_loss_of_mean(const at::Tensor& mean, std::int64_t samples) {
   const at::Tensor number = one_number(mean, "mean");
   if (samples < 0) {
-    throw Error("the loss is a mean, and no argument has a tensor whose samples could be counted", "parallel_loss",
+    throw Error("the loss is a mean, but no argument has a tensor whose samples could be counted", "parallel_loss",
                 "return a struct with sum and count");
   }
   return {number.mul(samples), at::full({}, samples, number.options().dtype(at::kLong).requires_grad(false))};

@@ -138,7 +138,7 @@ bool SafetensorsFile::contains(const std::string& name) const { return opened_->
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = opened_->index.find(name);
   if (found != opened_->index.end()) return entries()[found->second];
-  throw Error(fmt::format("there is no tensor \"{}\" among the {} of the file", name, entries().size()), path(),
+  throw Error(fmt::format("there is no tensor \"{}\" among the {} tensors of the file", name, entries().size()), path(),
               "list the file's tensors and choose one of them");
 }
 

@@ -93,14 +93,15 @@ bool HeaderReader::scalar(const char* what) {
     case Level::Start:
       return stop("the header is not a JSON object");
     case Level::Tensors:
-      return stop(fmt::format("{} stands where a tensor or __metadata__ was expected", what));
+      return stop(fmt::format("there is {} where a tensor or __metadata__ was expected", what));
     case Level::Metadata:
       return stop(fmt::format("__metadata__ {} is {}, not a string", shown(metadata_key_), what));
     case Level::Tensor:
-      return field_ == kNone || stop_in_tensor(fmt::format("{} stands in place of dtype, shape or data_offsets", what));
+      return field_ == kNone ||
+             stop_in_tensor(fmt::format("there is {} in place of dtype, shape or data_offsets", what));
     case Level::Shape:
     case Level::Offsets:
-      return stop_in_tensor(fmt::format("{} stands in shape or data_offsets", what));
+      return stop_in_tensor(fmt::format("there is {} in shape or data_offsets", what));
     case Level::Ignored:
       return true;
   }
@@ -232,14 +233,14 @@ void sort_and_check_offsets(std::vector<SafetensorsEntry>& entries, std::uint64_
     }
     const std::uint64_t needed = needed_bytes(entry, path);
     if (entry.bytes() != needed) {
-      refuse(fmt::format("tensor {}: data_offsets {} hold {} bytes, its shape needs {}", shown(entry.name), offsets,
+      refuse(fmt::format("tensor {}: data_offsets {} have {} bytes, but its shape needs {}", shown(entry.name), offsets,
                          entry.bytes(), needed),
              path);
     }
     expected = entry.end_byte;
   }
   if (expected != data_bytes) {
-    refuse(fmt::format("the tensors hold {} bytes, but {} follow the header: the file was cut short or added to",
+    refuse(fmt::format("the tensors have {} bytes, but {} follow the header: the file was truncated or appended to",
                        expected, data_bytes),
            path);
   }
@@ -252,10 +253,11 @@ std::string_view header_text(std::string_view file, std::uint64_t file_bytes, co
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(file[static_cast<std::size_t>(i)]);
   if (length > kMaxSafetensorsHeaderBytes) {
-    refuse(fmt::format("its header claims {} bytes; the most is {}", length, kMaxSafetensorsHeaderBytes), path);
+    refuse(fmt::format("its header claims {} bytes, but at most {} are allowed", length, kMaxSafetensorsHeaderBytes),
+           path);
   }
   if (length > file_bytes - kLengthBytes || length > file.size() - kLengthBytes) {
-    refuse(fmt::format("its header claims {} bytes, the file has {}", length, file_bytes), path);
+    refuse(fmt::format("its header claims {} bytes, but the file has {}", length, file_bytes), path);
   }
   return file.substr(kLengthBytes, length);
 }
@@ -279,7 +281,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view file, std::uint64_t 
   // The JSON parser would skip a byte order mark, and treat a NUL as the end of the text.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{') refuse("the header is not a JSON object", path);
-  if (text.find('\0') != std::string_view::npos) refuse("the header is not JSON: it holds a zero byte", path);
+  if (text.find('\0') != std::string_view::npos) refuse("the header is not JSON: it contains a zero byte", path);
   SafetensorsHeader header;
   HeaderReader reader(header);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) refuse(reader.reason(), path);

@@ -79,7 +79,8 @@ std::string header_of(const std::string& path, const std::vector<Item>& items,
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > kMaxSafetensorsHeaderBytes) {
-    throw Error(fmt::format("the header would take {} bytes; the most is {}", text.size(), kMaxSafetensorsHeaderBytes),
+    throw Error(fmt::format("the header would take {} bytes, but at most {} are allowed", text.size(),
+                            kMaxSafetensorsHeaderBytes),
                 path, "split the tensors over several files");
   }
   return text;

@@ -32,7 +32,7 @@ std::string weights_in(const std::string& folder) {
   }
   for (const auto& item : fs::directory_iterator(folder)) {
     if (!starts_with(item.path().filename().string(), kRankPart)) continue;
-    throw Error("the weights in " + folder + " are in the parts that ranks have saved", folder,
+    throw Error("the weights in " + folder + " are saved in parts, one for each rank", folder,
                 fmt::format("write them as one file: lockstep merge-weights {} MERGED; then give MERGED", folder));
   }
   throw Error("no weights in " + folder, folder,
@@ -73,8 +73,8 @@ std::vector<std::string> WeightFiles::names() const {
 const SafetensorsFile& WeightFiles::file_of(const std::string& name) const {
   const auto found = file_of_.find(name);
   if (found != file_of_.end()) return files_[found->second];
-  throw Error(fmt::format("there is no tensor \"{}\" among the {} of the weights", name, file_of_.size()), path_,
-              "list the tensors and choose one of them");
+  throw Error(fmt::format("there is no tensor \"{}\" among the {} tensors of the weights", name, file_of_.size()),
+              path_, "list the tensors and choose one of them");
 }
 
 const SafetensorsEntry& WeightFiles::entry(const std::string& name) const { return file_of(name).entry(name); }

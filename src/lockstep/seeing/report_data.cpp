@@ -121,7 +121,7 @@ ReportData read_report_data(const std::string& folder) {
   if (damage) throw Error(*damage);
   if (has_metrics) {
     throw Error(metrics + " holds no entry, and there is no trainer_state.json: there is nothing to report", folder,
-                "look at what the training said; it writes its first entry when it begins");
+                "read the training's output; it writes its first entry when it begins");
   }
   throw Error(folder + " holds neither metrics.jsonl nor trainer_state.json", folder,
               "give the output folder of a training (--output_dir)");

@@ -33,8 +33,8 @@ void check_arguments(const at::Tensor& vectors, const at::Tensor& texts, double 
            "give [pairs, texts of each, size], with two texts or more");
   }
   if (texts.defined() && (texts.scalar_type() != at::kLong || texts.sizes() != vectors.sizes().slice(0, 2))) {
-    refuse(fmt::format("numbers of texts of shape [{}] beside vectors of shape [{}]", fmt::join(texts.sizes(), ", "),
-                       fmt::join(vectors.sizes(), ", ")),
+    refuse(fmt::format("numbers of texts of shape [{}] do not fit vectors of shape [{}]",
+                       fmt::join(texts.sizes(), ", "), fmt::join(vectors.sizes(), ", ")),
            "give an int64 for each text");
   }
   if (!(scale > 0)) refuse(fmt::format("a scale of {}", scale), "give a positive one; 20 is usual");

@@ -63,7 +63,7 @@ std::int64_t number_of(const at::Tensor& ids) {
 
 SentenceDataset::SentenceDataset(const TextDataset& rows, const Tokenizer& tokenizer, const TokenizeOptions& options) {
   if (rows.fields().size() < 2) {
-    throw Error("rows of one text, \"" + rows.fields().front() + "\"", "SentenceDataset",
+    throw Error("there is only one text column, \"" + rows.fields().front() + "\"", "SentenceDataset",
                 "read two columns or more: texts are compared with each other");
   }
   for (std::size_t field = 0; field < rows.fields().size(); ++field) {

@@ -139,7 +139,7 @@ Loaded<SentenceEncoderImpl> SentenceEncoderImpl::from_pretrained(const std::stri
     if (type == kind.type) return kind.load(folder, options);
   }
   config.refuse("model_type", "is \"" + type + "\", for which there is no encoder of texts",
-                "take a model of the type bert, roberta, distilbert, electra or mpnet");
+                "use a model of the type bert, roberta, distilbert, electra or mpnet");
 }
 
 Loaded<SentenceEncoderImpl> SentenceEncoderImpl::load_or_make(const std::string& folder_or_name,
@@ -154,7 +154,7 @@ Loaded<SentenceEncoderImpl> SentenceEncoderImpl::load_or_make(const std::string&
     config.gradient_checkpointing = options.gradient_checkpointing;
     return {new_bert(config), {}};
   }
-  throw Error("there is no folder " + folder_or_name + ", and no encoder of that name", "--model",
+  throw Error("there is no folder " + folder_or_name + ", nor an encoder of that name", "--model",
               download_hint(folder_or_name) +
                   "name the folder of a model, or one of bert-tiny, bert-mini, bert-small, bert-base, which begin with "
                   "random weights");

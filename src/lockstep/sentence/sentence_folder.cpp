@@ -29,7 +29,7 @@ constexpr PoolingName kPoolings[] = {
     {Pooling::Mean, "mean", "mean_tokens"}, {Pooling::Cls, "cls", "cls_token"}, {Pooling::Max, "max", "max_tokens"}};
 
 [[noreturn]] void refuse_pooling(const std::string& name, const std::string& path) {
-  throw Error("pooling by " + name + " is not supported", path, "take a model that pools by mean, cls or max");
+  throw Error("pooling by " + name + " is not supported", path, "use a model that pools by mean, cls or max");
 }
 
 Pooling pooling_named(const std::string& name, const std::string& path) {
@@ -76,13 +76,13 @@ std::map<std::string, std::string> read_modules(const std::string& path) {
     const std::string name = type.substr(type.rfind('.') + 1);
     if (name != "Transformer" && name != "Pooling" && name != "Normalize") {
       throw Error("the model has the module " + type + ", which is not supported", path,
-                  "take a model of Transformer, Pooling and Normalize alone");
+                  "use a model that consists only of Transformer, Pooling and Normalize");
     }
     const auto folder = module["path"].get<std::string>();
     const std::filesystem::path part(folder);
     if (part.is_absolute() || folder.find("..") != std::string::npos) refuse("a module's path leaves the folder");
     if (name == "Transformer" && !folder.empty()) {
-      throw Error("the encoder lies in the folder \"" + folder + "\" of the model", path,
+      throw Error("the encoder is in the folder \"" + folder + "\" of the model", path,
                   "copy its files beside modules.json, and make its \"path\" empty");
     }
     if (!modules.emplace(name, folder).second) refuse("two modules are a " + name);

@@ -34,7 +34,7 @@ void warn_of_slow_kernels() {
   const int factor = slowdown_of(kernels, vectors);
   if (factor == 1) return;
   log_warning(
-      "OpenBLAS does not know this processor, which has {}, and uses its {} kernels: products of matrices take up to "
+      "OpenBLAS does not know this processor, which has {}, and uses its {} kernels: matrix products take up to "
       "{} times as long as they need to. It read its environment before Lockstep could help. Set it before the program "
       "starts: export OPENBLAS_CORETYPE={}",
       vectors, kernels, factor, vectors == kAvx512 ? "SkylakeX" : "Haswell");

@@ -18,7 +18,7 @@ const at::Tensor& TensorFields::at(const std::string& name) const {
   }
   throw Error("there is no field '" + name + "'" + did_you_mean(name, names),
               "a batch or a sample with the fields: " + (list.empty() ? "none" : list),
-              "name a field that is there, or let the dataset or the collator make it");
+              "name an existing field, or let the dataset or the collator add it");
 }
 
 at::Tensor& TensorFields::at(const std::string& name) {

@@ -65,7 +65,7 @@ class JobTrace::Implementation {
                   "count steps from 1, and name the first and the last one");
     }
     if (is_taken().exchange(true)) {
-      throw Error("this process traces already", "trace", "finish the first trace, or unset LOCKSTEP_TRACE");
+      throw Error("this process is already tracing", "trace", "finish the first trace, or unset LOCKSTEP_TRACE");
     }
     try {
       meet();
@@ -156,7 +156,7 @@ class JobTrace::Implementation {
       all = parts_->collect(has_failed ? std::chrono::milliseconds(kPatienceAfterFailure) : kPatienceForParts);
     } catch (const Error& error) {
       const std::string file = file_of_rank(file_, mine.rank);
-      log_warning("trace: the ranks' parts cannot be put together, so this rank writes its own to {}: {}", file,
+      log_warning("trace: the ranks' parts cannot be merged, so this rank writes its own to {}: {}", file,
                   error.happened());
       return write_file(file, {{mine}, {"one rank's part: " + error.happened()}});
     }

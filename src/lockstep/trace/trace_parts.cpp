@@ -53,16 +53,16 @@ void TraceParts::compare(const std::string& settings, Deadline deadline) {
     try {
       theirs = store.get(key_of("settings", rank), deadline);
     } catch (const TimeoutError&) {
-      throw Error(fmt::format("rank {} does not trace, and rank {} does", rank, membership_.rank),
+      throw Error(fmt::format("rank {} does not trace, but rank {} does", rank, membership_.rank),
                   membership_.where() + ", trace", kFix);
     }
     const std::string trouble = store.get(key_of("problem", rank), deadline);
     if (!trouble.empty()) {
       throw Error(fmt::format("the trace cannot be written: {}", trouble), membership_.where() + ", trace",
-                  "name a file in a folder of rank 0's host that can be written");
+                  "name a file in a folder that rank 0 may write to");
     }
     if (theirs == settings) continue;
-    throw Error(fmt::format("rank {} traces {}, and rank {} traces {}", rank, theirs, membership_.rank, settings),
+    throw Error(fmt::format("rank {} traces {}, but rank {} traces {}", rank, theirs, membership_.rank, settings),
                 membership_.where() + ", trace", kFix);
   }
 }

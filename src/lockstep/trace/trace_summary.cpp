@@ -125,7 +125,7 @@ TraceSummary summarise(const JobTimeline& timeline) {
 }
 
 std::vector<std::string> TraceSummary::lines() const {
-  if (last_step == 0) return {"no step of the window was made"};
+  if (last_step == 0) return {"no step of the window was reached"};
   std::vector<std::string> result{fmt::format("steps {} to {}, ms of a step:", first_step, last_step),
                                   fmt::format("{:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}  {}", "rank", "data",
                                               "forward", "backward", "update", "waited", "awaited", "hidden", "host")};

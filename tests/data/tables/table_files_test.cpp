@@ -84,7 +84,7 @@ TEST_P(TableFiles, HaveLabelsThatAreNumbersOrBooleans) {
   EXPECT_EQ(label_texts(*open_text_file(path(), table_columns({"last"}, "flag"))), flags);
   EXPECT_EQ(label_texts(*open_text_file(path(), table_columns({"last"}, "small"))), small);
   options = table_columns({"last"}, "score");
-  expect_error("the label \"score\" is 0.25, no class", [&] { open_text_file(path(), options); });
+  expect_error("the label \"score\" is 0.25, not a class", [&] { open_text_file(path(), options); });
   options.fractions = true;
   EXPECT_EQ(label_texts(*open_text_file(path(), options)), scores);
 }

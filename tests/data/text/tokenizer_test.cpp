@@ -106,8 +106,8 @@ TEST(Truncation, SaysWhyItCannot) {
     pair ? tokenizer.encode_pair("the boat is here", "not a", options) : tokenizer.encode("the boat is here", options);
   };
   expect_error("leaves no room for the 3 special tokens", [&] { encode(2, kLongest, true); });
-  expect_error("the first one, which alone may be shortened, has only 4", [&] { encode(5, kFirst, true); });
-  expect_error("the second one, which alone may be shortened, has only 2", [&] { encode(7, kSecond, true); });
+  expect_error("the first one, the only one that may be shortened, has only 4", [&] { encode(5, kFirst, true); });
+  expect_error("the second one, the only one that may be shortened, has only 2", [&] { encode(7, kSecond, true); });
   expect_error("there is only one", [&] { encode(4, kSecond, false); });
   expect_error("max_length -1", [&] { encode(-1, kLongest, false); });
 }

@@ -88,8 +88,8 @@ TEST(WordPieceTrainer, KeepsCaseAndAccentsWhereAsked) {
 
 TEST(WordPieceTrainer, SaysWhatIsWrong) {
   WordPieceTrainerOptions options;
-  expect_error("there is no word to learn from", [&] { trained({" ", "\t"}, options); });
-  expect_error("there is no word to learn from", [&] { trained({std::string(101, 'a')}, options); });
+  expect_error("the texts have no word to learn from", [&] { trained({" ", "\t"}, options); });
+  expect_error("the texts have no word to learn from", [&] { trained({std::string(101, 'a')}, options); });
   options.vocab_size = 8;
   expect_error("vocab_size 8 is less than the 9 special tokens and characters", [&] { trained({"ab ba"}, options); });
   options.vocab_size = -1;

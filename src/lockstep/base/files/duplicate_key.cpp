@@ -62,7 +62,7 @@ class KeyCheck : public JsonEvents {
     const std::int64_t line = line_here();
     const auto [first, is_new] = open_.back().emplace(name, line);
     if (is_new) return true;
-    throw UsageError(fmt::format("the key \"{}\" comes twice: here and in line {}", printable(name), first->second),
+    throw UsageError(fmt::format("the key \"{}\" occurs twice: here and in line {}", printable(name), first->second),
                      fmt::format("{}:{}", path_, line), "remove one of the two");
   }
 

@@ -37,7 +37,7 @@ struct sigaction handler_before {};
 
 void print_line(const char* path) {
   const char* const parts[] = {"lockstep: ", path,
-                               ": a part of the file cannot be read: it was cut while it was in use, or its disk "
+                               ": a part of the file cannot be read: it was truncated while it was in use, or its disk "
                                "failed; the part reads as zeros\n"};
   for (const char* part : parts) {
     if (::write(STDERR_FILENO, part, std::strlen(part)) < 0) return;
@@ -109,11 +109,12 @@ void require_whole_file(const MappedFile::Guard& guard, std::size_t bytes) {
   const bool is_known = ::fstat(guard.file, &status) == 0;
   constexpr const char* kFix = "start again; to change a file in use, write a new one and rename it over the old one";
   if (is_known && static_cast<std::size_t>(status.st_size) < bytes) {
-    throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", bytes, status.st_size),
+    throw Error(fmt::format("the file was truncated from {} to {} bytes while it was in use", bytes, status.st_size),
                 guard.path, kFix);
   }
   if (!guard.has_hole) return;
-  throw Error("a part of the file could not be read: it was cut for a while, or its disk failed", guard.path, kFix);
+  throw Error("a part of the file could not be read: it was truncated for a while, or its disk failed", guard.path,
+              kFix);
 }
 
 void give_back(MappedFile::Guard* guard) {

@@ -26,7 +26,7 @@ namespace {
 }
 
 [[noreturn]] void refuse_size(const std::string& path, std::uint64_t bytes, std::uint64_t most_bytes) {
-  refuse(fmt::format("{} has {} bytes or more; the most is {}", path, bytes, most_bytes), path,
+  refuse(fmt::format("{} has {} bytes or more, but at most {} are allowed", path, bytes, most_bytes), path,
          "check that it is the right file");
 }
 

@@ -37,7 +37,7 @@ void remove_unfinished_files(const std::string& folder) {
     }
   }
   for (const fs::path& path : found) {
-    if (fs::remove(path, problem)) log_info("removed {}, which a process that was killed has left", path.string());
+    if (fs::remove(path, problem)) log_info("removed {}, which a killed process had left", path.string());
   }
 }
 

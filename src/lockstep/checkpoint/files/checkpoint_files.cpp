@@ -94,7 +94,7 @@ std::map<std::string, SamplerState> parse_positions(const nlohmann::json& json, 
       const bool is_sound =
           state.epoch >= 0 && state.position >= 0 && state.dataset_size >= 0 && state.num_replicas > 0;
       if (!is_sound) {
-        throw Error(fmt::format("{} holds a position that no training has: {}", path, entry.dump().substr(0, 200)),
+        throw Error(fmt::format("{} has a position that no training can have: {}", path, entry.dump().substr(0, 200)),
                     fmt::format("{}, field {:?}", path, name), "resume from another checkpoint");
       }
     }

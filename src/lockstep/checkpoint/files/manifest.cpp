@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kManifestFormat = "lockstep checkpoint";
 constexpr int kManifestVersion = 1;
 constexpr std::uint64_t kMaxManifestBytes = 64 << 20;
-constexpr const char* kManifestFix = "resume from another checkpoint, or copy this one again from where it is whole";
+constexpr const char* kManifestFix = "resume from another checkpoint, or copy this one again from a whole copy";
 
 std::string sum_of(nlohmann::json json) {
   json.erase("sha256");
@@ -72,9 +72,9 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     manifest.world_size = whole_number_at<int>(json, "world_size", path);
     manifest.sequence = whole_number_at<std::int64_t>(json, "sequence", path);
     if (manifest.step < 0)
-      refuse_manifest(path, fmt::format("says \"step\": {}, which no training has", manifest.step));
+      refuse_manifest(path, fmt::format("says \"step\": {}, which no training can have", manifest.step));
     if (manifest.world_size < 1) {
-      refuse_manifest(path, fmt::format("says \"world_size\": {}, which no job has", manifest.world_size));
+      refuse_manifest(path, fmt::format("says \"world_size\": {}, which no job can have", manifest.world_size));
     }
     for (const auto& [name, file] : json.at("files").items()) {
       if (!is_manifest_name(name))
@@ -99,14 +99,16 @@ Manifest read_manifest(const std::string& folder) {
   std::error_code problem;
   const auto size = std::filesystem::file_size(path, problem);
   if (problem && is_hugging_face_checkpoint(folder)) {
-    throw Error("it is of Hugging Face's Trainer, whose optimizer state is not read; --model " + folder +
+    throw Error("it was written by Hugging Face's Trainer, whose optimizer state is not read; --model " + folder +
                     " begins with its weights",
                 folder, "train with --model " + folder + ", without --resume-from-checkpoint");
   }
   if (problem) {
-    throw Error("it has no manifest.json: it is not of this library, or was copied in part", folder, kManifestFix);
+    throw Error("it has no manifest.json: another library wrote it, or it was only partly copied", folder,
+                kManifestFix);
   }
-  if (size > kMaxManifestBytes) refuse_manifest(path, fmt::format("has {} bytes, which no manifest has", size));
+  if (size > kMaxManifestBytes)
+    refuse_manifest(path, fmt::format("has {} bytes, which is not possible for a manifest", size));
   return parse_manifest(read_file(path), path);
 }
 
@@ -119,14 +121,14 @@ void check_files(const std::string& folder, const Manifest& manifest, bool with_
     }
     if (!S_ISREG(status.st_mode)) throw Error(name + " is not a regular file", folder, kManifestFix);
     if (static_cast<std::uint64_t>(status.st_size) == file.bytes) continue;
-    throw Error(fmt::format("{} has {} bytes; the manifest says {}", name, status.st_size, file.bytes), folder,
+    throw Error(fmt::format("{} has {} bytes, but the manifest says {}", name, status.st_size, file.bytes), folder,
                 kManifestFix);
   }
   if (!with_checksums) return;
   for (const auto& [name, file] : manifest.files) {
     const std::string found = sha256_of_file(path_of(name), kManifestFix);
     if (found == file.sha256) continue;
-    throw Error(fmt::format("{} was changed: its SHA-256 is {}, the manifest says {}", name, found, file.sha256),
+    throw Error(fmt::format("{} was changed: its SHA-256 is {}, but the manifest says {}", name, found, file.sha256),
                 folder, kManifestFix);
   }
 }

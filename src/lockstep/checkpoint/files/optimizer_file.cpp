@@ -72,8 +72,8 @@ OptimizerContent join_optimizer_states(const std::vector<NamedState>& parts) {
   }
   for (auto& [name, state] : merge_states(pieces)) {
     if (!joined.state.emplace(name, std::move(state)).second) {
-      throw Error(fmt::format("optimizer state of {} is there whole and in parts", name), "join_optimizer_states",
-                  "resume from another checkpoint");
+      throw Error(fmt::format("the optimizer state of {} is given both whole and in parts", name),
+                  "join_optimizer_states", "resume from another checkpoint");
     }
   }
   return joined;

@@ -50,7 +50,7 @@ OutputFolder::Entry read_entry(const std::string& path, std::optional<std::int64
     entry.manifest = read_manifest(path);
     if (!step) entry.step = entry.manifest->step;
     if (entry.manifest->step == entry.step) return entry;
-    entry.problem = fmt::format("its manifest is of step {}: the folder was renamed", entry.manifest->step);
+    entry.problem = fmt::format("its manifest is for step {}: the folder was renamed", entry.manifest->step);
     entry.manifest.reset();
   } catch (const Error& error) {
     entry.problem = error.happened();
@@ -162,15 +162,14 @@ void OutputFolder::set_aside_foreign(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path, ignored)) || fs::exists(path + "/" + kManifestFile, ignored)) return;
   if (fs::is_directory(path, ignored) && fs::is_empty(path, ignored) && files_.remove_tree(path)) return;
   if (!names_.is_numbered()) {
-    throw Error(path + " is there and is not a checkpoint", path,
-                "give a folder of its own, such as " + path + "/state");
+    throw Error(path + " exists and is not a checkpoint", path, "give a folder of its own, such as " + path + "/state");
   }
   std::string aside = path + ".replaced";
   for (int count = 2; fs::exists(fs::symlink_status(aside, ignored)); ++count) {
     aside = fmt::format("{}.replaced-{}", path, count);
   }
   if (files_.rename(path, aside) != 0) fail_to("set aside", path);
-  log_warning("{} has no manifest and is in the way of a new checkpoint: it is now {}", path, aside);
+  log_warning("{} has no manifest and is in the way of a new checkpoint: it was renamed to {}", path, aside);
 }
 
 // Replaces a checkpoint by another one of the same step: a run went back and reached this step again.

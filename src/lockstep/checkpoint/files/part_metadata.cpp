@@ -15,7 +15,7 @@ using PartJson = nlohmann::json;
 
 [[noreturn]] void refuse_parts(const std::string& path, const std::string& problem) {
   throw Error(fmt::format("{} does not hold parts of weights: {}", path, problem), path,
-              "resume from another checkpoint, or copy this one again from where it is whole");
+              "resume from another checkpoint, or copy this one again from a whole copy");
 }
 
 std::int64_t number_of_part(const PartJson& value, const std::string& path) {

@@ -12,7 +12,7 @@ namespace lockstep {
 namespace {
 
 [[noreturn]] void refuse_weights(const std::string& path, const std::string& problem) {
-  throw Error(problem, path, "resume from another checkpoint, or copy this one again from where it is whole");
+  throw Error(problem, path, "resume from another checkpoint, or copy this one again from a whole copy");
 }
 
 // The places of a file's tensors: what its metadata says, or the whole of each.
@@ -57,7 +57,7 @@ void SavedWeights::add_file(const std::string& path, bool has_parts) {
     const std::int64_t count = elements_in(entry.shape);
     if (place == places.end() || place->second.end - place->second.begin != count) {
       refuse_weights(path,
-                     fmt::format("{} does not say which {} elements of \"{}\" it holds", path, count, entry.name));
+                     fmt::format("{} does not say which {} elements of \"{}\" it contains", path, count, entry.name));
     }
     const auto [found, is_new] = tensors_.try_emplace(entry.name, Tensor{entry.dtype, *type, place->second.sizes, {}});
     if (!is_new && (found->second.sizes != place->second.sizes || found->second.dtype != entry.dtype)) {
@@ -78,8 +78,8 @@ void SavedWeights::check_pieces() {
 const SavedWeights::Tensor& SavedWeights::tensor(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found != tensors_.end()) return found->second;
-  throw Error(fmt::format("there is no tensor \"{}\" among the {} of the checkpoint", name, tensors_.size()), path_,
-              "resume with the model of the saved run");
+  throw Error(fmt::format("there is no tensor \"{}\" among the {} tensors of the checkpoint", name, tensors_.size()),
+              path_, "resume with the model of the saved run");
 }
 
 at::Tensor SavedWeights::elements(const std::string& name, const TensorPiece& piece) const {

@@ -17,8 +17,8 @@ const char* advice_for(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return "free space on this file system, or keep fewer checkpoints (save_total_limit); the ones that were written "
-             "before are whole";
+      return "free space on this file system, or keep fewer checkpoints (save_total_limit); earlier checkpoints are "
+             "whole";
     case EMFILE:
     case ENFILE:
       return "raise the limit of open files (ulimit -n)";

@@ -59,7 +59,8 @@ void Generators::add(const std::string& name, at::Generator generator, bool is_r
 
 void Generators::add(const std::string& name, Save save, Load load, bool is_required) {
   if (entries_.emplace(name, Entry{std::move(save), std::move(load), is_required}).second) return;
-  throw Error(fmt::format("there is a generator \"{}\" already", name), "Generators::add", "give each its own name");
+  throw Error(fmt::format("a generator \"{}\" already exists", name), "Generators::add",
+              "give each generator its own name");
 }
 
 NamedTensors Generators::state() const {
@@ -76,13 +77,13 @@ void Generators::load_state(const NamedTensors& state) {
     }
     if (found == nullptr && !entry.is_required) {
       log_warning(
-          "the checkpoint has no state of generator \"{}\": it was saved on fewer devices, so what this one "
-          "draws is not what the saved run would have drawn",
+          "the checkpoint has no state for generator \"{}\": it was saved on fewer devices, so this generator's "
+          "numbers are not those of the saved run",
           name);
       continue;
     }
     if (found == nullptr) {
-      throw Error(fmt::format("the checkpoint has no state of generator \"{}\"", name), "Generators::load_state",
+      throw Error(fmt::format("the checkpoint has no state for generator \"{}\"", name), "Generators::load_state",
                   "resume on the kind of device that the run was saved on, with the same generators added");
     }
     try {

@@ -60,9 +60,8 @@ SamplerState remap_sampler(const std::vector<SamplerState>& saved, std::int64_t 
 void require_generators(const Checkpoint& checkpoint) {
   for (int rank = 0; rank < checkpoint.world_size(); ++rank) {
     if (checkpoint.has_file(generators_file(rank))) continue;
-    throw Error(
-        fmt::format("there is no {}: the random numbers of rank {} would be others", generators_file(rank), rank),
-        checkpoint.path(), "resume from another checkpoint, or copy this one again from where it is whole");
+    throw Error(fmt::format("there is no {}: the random numbers of rank {} would differ", generators_file(rank), rank),
+                checkpoint.path(), "resume from another checkpoint, or copy this one again from a whole copy");
   }
 }
 
@@ -94,8 +93,8 @@ ResumeState resume_state(const Checkpoint& checkpoint, int rank, int world_size,
   for (int each = 0; each < checkpoint.world_size(); ++each) has_tensors |= !checkpoint.rank_tensors(each).empty();
   if (has_tensors) {
     result.notice +=
-        "\n  what each rank had not shared yet is dropped: gradients of an open window, residuals of a hook, "
-        "weights of its own in local SGD";
+        "\n  what each rank had not shared yet is dropped: gradients of an open window, residuals of a hook, local "
+        "weights in local SGD";
   }
   return result;
 }

@@ -60,7 +60,7 @@ CsvColumns::CsvColumns(std::string_view text, const std::string& path, const Csv
   }
   joined.warn();
   if (rows_ == 0) {
-    throw Error("the CSV file holds no records", path, schema.header ? "add some below the header" : "add some");
+    throw Error("the CSV file has no records", path, schema.header ? "add some below the header" : "add some");
   }
 }
 
@@ -80,7 +80,7 @@ void CsvColumns::map_header(CsvTokenizer& tokenizer) {
     }
     const auto column = static_cast<std::size_t>(found - schema_.columns.begin());
     if (seen[column]) {
-      throw Error(fmt::format("column {} comes twice", shown(name)), tokenizer.where(field), "rename one of the two");
+      throw Error(fmt::format("column {} occurs twice", shown(name)), tokenizer.where(field), "rename one of the two");
     }
     seen[column] = true;
     column_of_field_.push_back(column);
@@ -103,7 +103,7 @@ void CsvColumns::add_record(const std::vector<CsvField>& fields, const CsvTokeni
   if (fields.size() != targets_.size()) {
     throw Error(fmt::format("{} fields expected, {} found", targets_.size(), fields.size()),
                 tokenizer.where(fields[std::min(fields.size(), targets_.size()) - 1]),
-                "mend the line, or check the delimiter and the declared columns");
+                "correct the line, or check the delimiter and the declared columns");
   }
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Target& target = targets_[i];
@@ -122,15 +122,15 @@ void CsvColumns::add_record(const std::vector<CsvField>& fields, const CsvTokeni
 
 void CsvColumns::refuse_number(const CsvColumn& column, const CsvField& field, const CsvTokenizer& tokenizer) const {
   if (parse_decimal(field.text)) {
-    throw Error(fmt::format("{} in the column \"{}\" is negative, and its logarithm is to be taken", shown(field.text),
-                            column.name),
-                tokenizer.where(field), "choose another scaling for this column");
+    throw Error(
+        fmt::format("{} in the column \"{}\" is negative, but its logarithm is needed", shown(field.text), column.name),
+        tokenizer.where(field), "choose another scaling for this column");
   }
   const bool is_blank = field.text.find_first_not_of(" \t") == std::string_view::npos;
   throw Error(is_blank ? fmt::format("the cell of the column \"{}\", which holds numbers, is blank", column.name)
                        : fmt::format("{} in the column \"{}\" is not a finite number", shown(field.text), column.name),
               tokenizer.where(field),
-              "write a number there, or take out the row or the column; in a program, declare the column as a category "
+              "write a number there, or remove the row or the column; in a program, declare the column as a category "
               "or as ignored");
 }
 
@@ -155,9 +155,9 @@ void CsvColumns::add_text(std::size_t column, const CsvField& field, const CsvTo
     return;
   }
   if (data.texts.size() == kMostTexts) {
-    throw Error(
-        fmt::format("more than {} different texts in the column \"{}\"", kMostTexts, schema_.columns[column].name),
-        tokenizer.where(field), "declare the column as a number or as ignored");
+    throw Error(fmt::format("there are more than {} different texts in the column \"{}\"", kMostTexts,
+                            schema_.columns[column].name),
+                tokenizer.where(field), "declare the column as a number or as ignored");
   }
   require_utf8(text, schema_.columns[column].name, tokenizer.where(field));
   const auto id = static_cast<std::int32_t>(data.texts.size());

@@ -22,7 +22,7 @@ double scaled(double number, Scaling scaling) { return scaling == Scaling::LogMi
 
 [[noreturn]] void unknown_text(const CsvColumn& column, const CsvColumnData& data, std::size_t id,
                                const std::string& fix) {
-  throw Error(fmt::format("\"{}\" in the column \"{}\" is none of the values listed, or seen in training",
+  throw Error(fmt::format("\"{}\" in the column \"{}\" is not one of the values listed, or seen in training",
                           data.texts[id], column.name),
               data.first_where[id], fix);
 }
@@ -37,15 +37,15 @@ std::vector<std::int64_t> values_of_texts(const CsvColumn& column, const CsvColu
     const auto found = std::find(column.values.begin(), column.values.end(), data.texts[id]);
     if (found == column.values.end() && !column.unknown_allowed) {
       unknown_text(column, data, id,
-                   "mend the value; in a program list it, or let `unknown_allowed` make it all zeros");
+                   "correct the value; in a program list it, or set `unknown_allowed` to encode it as all zeros");
     }
     if (found == column.values.end()) unknown.push_back(id);
     places.push_back(found == column.values.end() ? kNotListed : found - column.values.begin());
   }
   if (!unknown.empty()) {
     log_warning(
-        "{}: {} of {} values of the column \"{}\" were not in the training file, and count as none of those that "
-        "were; the first is {:?}",
+        "{}: {} of {} values of the column \"{}\" were not in the training file and are encoded as unknown; the first "
+        "is {:?}",
         data.first_where[unknown.front()], unknown.size(), data.texts.size(), column.name,
         data.texts[unknown.front()].substr(0, 40));
   }
@@ -129,7 +129,7 @@ void CsvEncoding::learn_classes(const CsvColumn& label, const CsvColumnData& dat
   for (std::size_t id = 0; id < data.texts.size(); ++id) {
     if (data.texts[id].find_first_not_of(" \t") != std::string_view::npos) continue;
     throw Error(fmt::format("the label \"{}\" is empty", label.name), data.first_where[id],
-                "mend the row, or take it out of the file: an empty label would be a class of its own");
+                "correct the row, or remove it from the file: an empty label would be a class of its own");
   }
   for (const std::string& text : sorted_texts(data)) classes_.emplace(text, static_cast<std::int64_t>(classes_.size()));
 }
@@ -166,8 +166,9 @@ const CsvEncoding::Feature& CsvEncoding::feature_of(const CsvColumn& column, con
   if (found != features_.end() && found->declared.kind == column.kind && found->declared.scaling == column.scaling) {
     return *found;
   }
-  throw Error(fmt::format("the column \"{}\" was not a feature of the training file, or of another kind", column.name),
-              path, "declare the same features for both files");
+  throw Error(
+      fmt::format("the column \"{}\" was not a feature of the training file, or was of another kind", column.name),
+      path, "declare the same features for both files");
 }
 
 void CsvEncoding::write(const std::vector<Source>& sources, std::int64_t begin, std::int64_t end, float* out) const {
@@ -195,9 +196,9 @@ at::Tensor CsvEncoding::labels(const CsvColumn& label, const CsvColumnData& data
   for (std::size_t id = 0; id < data.texts.size(); ++id) {
     const auto found = classes_.find(std::string(data.texts[id]));
     if (found == classes_.end() && !label.other_class) {
-      unknown_text(
-          label, data, id,
-          "mend the row, or take it out of the file; in a program list the text in `class_of`, or give `other_class`");
+      unknown_text(label, data, id,
+                   "correct the row, or remove it from the file; in a program list the text in `class_of`, or give "
+                   "`other_class`");
     }
     class_of_text.push_back(found == classes_.end() ? *label.other_class : found->second);
   }

@@ -72,7 +72,7 @@ void check_schema(const CsvSchema& schema) {
     require(names.insert(column.name).second, column, "two columns have this name", "give each column its own name");
     labels += column.kind == Kind::Label ? 1 : 0;
     features += column.kind == Kind::Number || column.kind == Kind::Category ? 1 : 0;
-    require(labels < 2, column, "a second label column", "declare one column as the label");
+    require(labels < 2, column, "there are two label columns", "declare one column as the label");
   }
   if (features == 0) throw Error("no column is a feature", "CSV schema", "declare number or category columns");
 }

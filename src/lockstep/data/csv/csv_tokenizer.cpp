@@ -32,8 +32,8 @@ CsvTokenizer::CsvTokenizer(std::string_view text, std::string path, CsvDialect d
       dialect_(dialect_of_file(path_, dialect)),
       scan_(text, {dialect_.delimiter, dialect_.quote, dialect_.quote != '\0'}) {
   if (dialect_.delimiter == dialect_.quote || is_line_end(dialect_.delimiter) || is_line_end(dialect_.quote)) {
-    throw Error(fmt::format("no CSV can have delimiter {:?} and quote {:?}", dialect_.delimiter, dialect_.quote), path_,
-                "give two different characters that are not line ends");
+    throw Error(fmt::format("a CSV file cannot have delimiter {:?} and quote {:?}", dialect_.delimiter, dialect_.quote),
+                path_, "give two different characters that are not line ends");
   }
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) position_ = kByteOrderMark.size();
 }
@@ -107,21 +107,19 @@ CsvField CsvTokenizer::quoted_field() {
     close = text_.find(dialect_.quote, close);
     if (close == std::string_view::npos) {
       throw Error("a quoted field is never closed", where(open),
-                  "close the quote; if quotes are plain characters in the file, as in GLUE's, say so: --quoting none "
-                  "(a program: "
-                  "CsvDialect::quote = '\\0')");
+                  "close the quote; if quotes are plain characters in the file, as in GLUE's, give --quoting none (a "
+                  "program: CsvDialect::quote = '\\0')");
     }
     if (close + 1 == text_.size() || text_[close + 1] != dialect_.quote) break;
     doubled = dialect_.quote;
   }
   position_ = close + 1;
   if (position_ < text_.size() && text_[position_] != dialect_.delimiter && !is_line_end(text_[position_])) {
-    throw Error(
-        fmt::format("a quoted field continues after its closing quote with {:?}",
-                    text_.substr(position_, std::min<std::size_t>(8, text_.size() - position_))),
-        where(position_),
-        "double the quotes inside a quoted field; if quotes are plain characters in the file, as in GLUE's, say so: "
-        "--quoting none (a program: CsvDialect::quote = '\\0')");
+    throw Error(fmt::format("a quoted field continues after its closing quote with {:?}",
+                            text_.substr(position_, std::min<std::size_t>(8, text_.size() - position_))),
+                where(position_),
+                "double the quotes inside a quoted field; if quotes are plain characters in the file, as in GLUE's, "
+                "give --quoting none (a program: CsvDialect::quote = '\\0')");
   }
   const std::string_view text = text_.substr(open + 1, close - open - 1);
   const std::int64_t line_ends = count_line_ends(text);

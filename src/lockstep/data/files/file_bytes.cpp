@@ -24,7 +24,7 @@ void refuse_dataset_folder(const std::string& path) {
   for (const char* name : {"/dataset_info.json", "/state.json", "/dataset_dict.json"}) {
     if (::access((path + name).c_str(), F_OK) != 0) continue;
     throw Error(
-        "it is a folder that datasets.save_to_disk wrote, with Arrow files, which are not read", path,
+        "datasets.save_to_disk wrote this folder: it has Arrow files, which are not read", path,
         "write JSON Lines, in Python: datasets.load_from_disk(FOLDER).to_json(\"data.jsonl\"); of a folder with "
         "several splits, [\"train\"] of it");
   }

@@ -19,8 +19,8 @@ FileLock::FileLock(const std::string& path, const Deadline& deadline)
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;
     if (deadline.passed()) {
-      throw TimeoutError("another process has held the lock all the time", path,
-                         "look whether it still works, or raise the timeout");
+      throw TimeoutError("another process held the lock for the whole time", path,
+                         "check whether it is still running, or raise the timeout");
     }
     std::this_thread::sleep_for(kBetweenTries);
   }

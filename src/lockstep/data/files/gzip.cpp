@@ -101,11 +101,11 @@ std::string gunzip(std::string_view compressed, const std::string& path, std::si
     content.resize(std::min(std::max<std::size_t>(1 << 16, size * 2), most_bytes + 1));
     size += reader.read(content.data() + size, content.size() - size);
     if (size > most_bytes) {
-      throw Error(
-          fmt::format("the gzip file of {} bytes holds more than {} bytes", compressed.size(), most_bytes), path,
-          fmt::format("decompress it to a file first: plain files are read without loading them whole; or raise "
-                      "{}, if it is to be that large",
-                      kInflateLimitVariable));
+      throw Error(fmt::format("the gzip file of {} bytes contains more than {} bytes", compressed.size(), most_bytes),
+                  path,
+                  fmt::format("decompress it first: plain files are read without loading all of them; or raise {}, if "
+                              "the file is meant to be that large",
+                              kInflateLimitVariable));
     }
     if (size < content.size()) break;
   }

@@ -33,12 +33,12 @@ constexpr const char* kToCsv =
     "write it as JSON Lines, in Python: datasets.load_dataset(...).to_json(\"data.jsonl\"), or "
     "pandas.read_...(FILE).to_json(\"data.jsonl\", orient=\"records\", lines=True)";
 constexpr BinaryFormat kBinaryFormats[] = {
-    {"\x28\xb5\x2f\xfd"sv, "zstd-compressed", "decompress it: zstd -d FILE; gzip alone is read as it is"},
-    {"BZh"sv, "bzip2-compressed", "decompress it: bunzip2 -k FILE; gzip alone is read as it is"},
+    {"\x28\xb5\x2f\xfd"sv, "zstd-compressed", "decompress it: zstd -d FILE; only gzip is read as it is"},
+    {"BZh"sv, "bzip2-compressed", "decompress it: bunzip2 -k FILE; only gzip is read as it is"},
     {"\xfd"
      "7zXZ\0"sv,
-     "xz-compressed", "decompress it: xz -dk FILE; gzip alone is read as it is"},
-    {"\x04\x22\x4d\x18"sv, "lz4-compressed", "decompress it: lz4 -d FILE; gzip alone is read as it is"},
+     "xz-compressed", "decompress it: xz -dk FILE; only gzip is read as it is"},
+    {"\x04\x22\x4d\x18"sv, "lz4-compressed", "decompress it: lz4 -d FILE; only gzip is read as it is"},
     {"PK\x03\x04"sv, "a zip archive (or a spreadsheet, which is one)",
      "unpack it: unzip FILE; of a spreadsheet, save the sheet as CSV"},
     {"7z\xbc\xaf\x27\x1c"sv, "a 7-zip archive", "unpack it: 7z x FILE"},
@@ -69,7 +69,7 @@ void refuse_binary(std::string_view bytes, const std::string& path) {
       return static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\r' || c == '\t';
     });
     if (is_text && format.first_bytes.front() > 0x20) continue;
-    throw Error(fmt::format("the file is {}, not a text", format.name), path, format.fix);
+    throw Error(fmt::format("the file is {}, not text", format.name), path, format.fix);
   }
 }
 
@@ -77,7 +77,7 @@ void refuse_wide_text(std::string_view bytes, const std::string& path) {
   refuse_binary(bytes, path);
   const char* encoding = wide_encoding(bytes);
   if (encoding == nullptr) return;
-  throw Error(fmt::format("the file looks like {}, and texts are read as UTF-8", encoding), path,
+  throw Error(fmt::format("the file looks like {}, but texts are read as UTF-8", encoding), path,
               fmt::format("convert it: iconv -f {} -t UTF-8 '{}' > converted-file", encoding, path));
 }
 

@@ -120,7 +120,7 @@ bool holds(const std::string& path, const at::Tensor& tensor) {
 void refuse_other(const std::string& path, const at::Tensor& tensor) {
   for (const std::string& found : {path, path + ".gz"}) {
     if (!std::filesystem::exists(found) || holds(found, tensor)) continue;
-    throw Error("a file with other content stands where generated digits were to go", found,
+    throw Error("a file with other content exists where the generated digits would be written", found,
                 "give another folder, or overwrite: --force of lockstep data digits, `overwrite` of write_digits");
   }
 }

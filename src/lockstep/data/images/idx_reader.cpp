@@ -32,8 +32,8 @@ IdxReader::IdxReader(const std::string& path) : path_(path), file_(FileBytes::op
   const std::size_t got = read(reinterpret_cast<char*>(magic.data()), magic.size());
   type_ = static_cast<IdxType>(magic[2]);
   if (got < magic.size() || magic[0] != 0 || magic[1] != 0 || idx_element_bytes(type_) == 0 || magic[3] == 0) {
-    fail(fmt::format("no IDX file: a magic number like 00 00 08 03 expected, {} bytes{} found", got,
-                     got == 0 ? "" : fmt::format(" {:02x}", fmt::join(magic.begin(), magic.begin() + got, " "))));
+    fail(fmt::format("this is not an IDX file: a magic number like 00 00 08 03 was expected, but {} bytes{} were found",
+                     got, got == 0 ? "" : fmt::format(" {:02x}", fmt::join(magic.begin(), magic.begin() + got, " "))));
   }
   read_sizes(magic[3]);
   payload_bytes_ = promised_bytes();
@@ -64,8 +64,9 @@ void IdxReader::read_sizes(std::size_t dims) {
   std::vector<unsigned char> bytes(4 * dims);
   const std::size_t got = read(reinterpret_cast<char*>(bytes.data()), bytes.size());
   if (got != bytes.size()) {
-    fail(fmt::format("the IDX file ends in its header: {} bytes of sizes for {} dimensions expected, {} found",
-                     bytes.size(), dims, got));
+    fail(fmt::format(
+        "the IDX file ends in its header: {} bytes of sizes for {} dimensions were expected, but {} were found",
+        bytes.size(), dims, got));
   }
   for (std::size_t i = 0; i < bytes.size(); i += 4) {
     sizes_.push_back(std::int64_t{bytes[i]} << 24 | bytes[i + 1] << 16 | bytes[i + 2] << 8 | bytes[i + 3]);
@@ -90,9 +91,9 @@ std::size_t IdxReader::promised_bytes() const {
   }
   if (bytes > most_taken_bytes()) {
     throw Error(
-        fmt::format("{}, more than a gzip file of this size may inflate to ({} bytes)", promise, most_taken_bytes()),
+        fmt::format("{}, more than a gzip file of this size can decompress to ({} bytes)", promise, most_taken_bytes()),
         path_,
-        fmt::format("decompress it to a file first, or raise {}, if it is to be that large", kInflateLimitVariable));
+        fmt::format("decompress it first, or raise {}, if the file is meant to be that large", kInflateLimitVariable));
   }
   return bytes;
 }
@@ -100,14 +101,14 @@ std::size_t IdxReader::promised_bytes() const {
 void IdxReader::read_payload(char* out) {
   const std::size_t got = read(out, payload_bytes_);
   if (got != payload_bytes_) {
-    fail(fmt::format("the IDX file is truncated: {} bytes for [{}] expected after the header, {} found", payload_bytes_,
-                     fmt::join(sizes_, ", "), got));
+    fail(fmt::format("the IDX file is truncated: {} bytes for [{}] were expected after the header, but {} were found",
+                     payload_bytes_, fmt::join(sizes_, ", "), got));
   }
   file_.require_whole();
   char more = 0;
   if (read(&more, 1) != 0) {
-    fail(fmt::format("the IDX file continues after its last element: {} bytes for [{}] expected, more found",
-                     payload_bytes_, fmt::join(sizes_, ", ")));
+    fail(fmt::format("the IDX file continues after its last element: {} bytes for [{}] were expected", payload_bytes_,
+                     fmt::join(sizes_, ", ")));
   }
   swap_idx_bytes(out, payload_bytes_, idx_element_bytes(type_));
 }

@@ -30,8 +30,8 @@ void check_digits(const at::Tensor& labels, std::int64_t num_classes, const std:
 
 void check_dims(const at::Tensor& tensor, std::int64_t dims, const char* what, const std::string& path) {
   if (tensor.scalar_type() == at::kByte && tensor.dim() == dims) return;
-  throw Error(fmt::format("{} expected as {} dimensions of bytes (magic 0000080{}), {} of {} found", what, dims, dims,
-                          tensor.dim(), c10::toString(tensor.scalar_type())),
+  throw Error(fmt::format("{} were expected as {} dimensions of bytes (magic 0000080{}), but {} of {} were found", what,
+                          dims, dims, tensor.dim(), c10::toString(tensor.scalar_type())),
               path, "check that images and labels were not mixed up");
 }
 
@@ -62,7 +62,7 @@ std::string find_file(const std::string& folder, const std::string& name) {
     }
   }
   if (const std::string image = image_in(folder); !image.empty()) {
-    throw Error(fmt::format("the folder has images as files, such as {}, and IDX files alone are read", image), folder,
+    throw Error(fmt::format("the folder has images as files, such as {}, but only IDX files are read", image), folder,
                 fmt::format("write the images as MNIST's IDX files, {} and its labels, in 28 x 28 grey values", name));
   }
   throw Error(fmt::format("{} is not in {}", name, folder), fmt::format("looked for {}", fmt::join(tried, ", ")),
@@ -101,7 +101,7 @@ std::shared_ptr<TensorDataset> read_labelled_images(const std::string& images_pa
     throw Error(fmt::format("{} images but {} labels", images.size(0), labels.size(0)),
                 fmt::format("{} and {}", images_path, labels_path), "give two files that belong together");
   }
-  if (images.numel() == 0) throw Error("no images in the file", images_path, "give a file with images");
+  if (images.numel() == 0) throw Error("the file has no images", images_path, "give a file with images");
   check_digits(labels, num_classes, labels_path);
   return std::make_shared<TensorDataset>(Batch{{"images", images}, {"labels", labels.to(at::kLong)}});
 }
@@ -112,7 +112,7 @@ std::shared_ptr<const Dataset> mnist(const std::string& folder, Split split, std
                                           num_classes == 0 ? kMostClasses : num_classes);
   const at::Tensor& images = bytes->fields().at("images");
   if (images.size(1) != kSide || images.size(2) != kSide) {
-    throw Error(fmt::format("images of {} x {} found, 28 x 28 expected", images.size(1), images.size(2)), images_path,
+    throw Error(fmt::format("images are {} x {}, but must be 28 x 28", images.size(1), images.size(2)), images_path,
                 "give images in MNIST's form, or read these with read_labelled_images");
   }
   return std::make_shared<TransformDataset>(bytes, to_unit_floats);
@@ -122,7 +122,7 @@ std::int64_t count_mnist_classes(const std::string& folder, Split split) {
   const std::string path = find_file(folder, prefix_of(split) + "-labels-idx1-ubyte");
   const at::Tensor labels = read_idx(path);
   check_dims(labels, 1, "labels", path);
-  if (labels.numel() == 0) throw Error("no labels in the file", path, "give a file with labels");
+  if (labels.numel() == 0) throw Error("the file has no labels", path, "give a file with labels");
   return labels.max().item<std::int64_t>() + 1;
 }
 

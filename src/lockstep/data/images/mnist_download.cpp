@@ -54,7 +54,7 @@ const RemoteDataset& find_dataset(const std::string& name) {
   for (const RemoteDataset& dataset : datasets()) {
     if (name == dataset.name) return dataset;
   }
-  throw Error(fmt::format("no dataset \"{}\" to download", name), "download_dataset",
+  throw Error(fmt::format("there is no dataset \"{}\" to download", name), "download_dataset",
               fmt::format("ask for one of: {}", fmt::join(downloadable_datasets(), ", ")));
 }
 
@@ -71,8 +71,8 @@ std::string fetch(const std::string& mirror, const RemoteFile& file) {
   std::string content = fetch_url(url, file.bytes, Deadline::after(kLongest));
   const std::string sum = sha256_hex(content);
   if (sum == file.sha256) return content;
-  throw Error(fmt::format("{} bytes with SHA-256 {} came, {} bytes with {} expected", content.size(), sum, file.bytes,
-                          file.sha256),
+  throw Error(fmt::format("{} bytes with SHA-256 {} arrived, but {} bytes with {} were expected", content.size(), sum,
+                          file.bytes, file.sha256),
               url, "try another mirror");
 }
 
@@ -86,8 +86,8 @@ std::string fetch_from_any(const std::vector<std::string>& mirrors, const Remote
     }
   }
   throw Error(fmt::format("{} could not be downloaded", file.name), fmt::format("dataset {}{}", name, reasons),
-              "check that curl is installed and this machine reaches the network (https_proxy), give a mirror, or do "
-              "without: `lockstep data digits` makes digits without a network");
+              "check that curl is installed and this machine reaches the network (https_proxy), give a mirror, or use "
+              "`lockstep data digits`, which generates digits without a network");
 }
 
 }  // namespace

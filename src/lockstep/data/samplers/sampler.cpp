@@ -48,14 +48,14 @@ void Sampler::advance(std::int64_t count) {
 
 void Sampler::load_state(const SamplerState& state) {
   if (state.dataset_size != dataset_size_ || state.num_replicas != num_replicas_) {
-    throw Error(fmt::format("the saved position is of {} samples over {} replicas; this sampler has {} over {}",
+    throw Error(fmt::format("the saved position is for {} samples over {} replicas, but this sampler has {} over {}",
                             state.dataset_size, state.num_replicas, dataset_size_, num_replicas_),
                 name_, "resume with the dataset and the world size of the saved run, or start the epoch again");
   }
   if (state.epoch < 0 || state.position < 0 || state.position > size_) {
-    throw Error(
-        fmt::format("no position {} of epoch {}: an epoch has {} samples here", state.position, state.epoch, size_),
-        name_, "load a state that state() of a sampler like this one gave");
+    throw Error(fmt::format("there is no position {} in epoch {}: an epoch has {} samples here", state.position,
+                            state.epoch, size_),
+                name_, "load a state that state() of a sampler like this one gave");
   }
   seed_ = state.seed;
   epoch_ = state.epoch;

@@ -27,8 +27,8 @@ TorchDataSampler::TorchDataSampler(std::shared_ptr<lockstep::Sampler> sampler) :
 
 SamplerState TorchDataSampler::state_after(std::int64_t samples) const {
   if (samples < 0 || samples > size()) {
-    throw Error(fmt::format("no position {}: an epoch has {} samples on this rank", samples, size()), kTorchDataSampler,
-                "count the samples that the loop has taken of this epoch on this rank");
+    throw Error(fmt::format("there is no position {}: an epoch has {} samples on this rank", samples, size()),
+                kTorchDataSampler, "count the samples that the loop has taken of this epoch on this rank");
   }
   SamplerState state = shared_->has_begun ? shared_->at : sampler().state();
   state.position = samples;
@@ -37,7 +37,7 @@ SamplerState TorchDataSampler::state_after(std::int64_t samples) const {
 
 void TorchDataSampler::reset(NewSize new_size) {
   if (new_size.has_value() && static_cast<std::int64_t>(*new_size) != sampler().dataset_size()) {
-    throw Error(fmt::format("reset to {} samples, of a sampler for {}", *new_size, sampler().dataset_size()),
+    throw Error(fmt::format("reset({}) was called on a sampler for {} samples", *new_size, sampler().dataset_size()),
                 kTorchDataSampler, "make a sampler for the dataset that has another size");
   }
   shared_->at = sampler().begin_epoch();
@@ -66,7 +66,7 @@ void TorchDataSampler::save(torch::serialize::OutputArchive& archive) const {
 void TorchDataSampler::load(torch::serialize::InputArchive& archive) {
   at::Tensor saved;
   if (!archive.try_read(kStateKey, saved, /*is_buffer=*/true) || saved.numel() != 5) {
-    throw Error("the archive holds no position of this sampler", kTorchDataSampler,
+    throw Error("the archive has no position for this sampler", kTorchDataSampler,
                 "load what torch::save of a lockstep::TorchDataSampler wrote");
   }
   const auto* values = saved.data_ptr<std::int64_t>();

@@ -97,7 +97,7 @@ void truncate(const Truncation& truncation, std::int64_t added, TokenRange& firs
   TokenRange& target = only_second ? *second : first;
   if (target.count <= excess) {
     throw too_long("the texts are " + std::to_string(excess) + " tokens too long, but the " +
-                       (only_second ? "second" : "first") + " one, which alone may be shortened, has only " +
+                       (only_second ? "second" : "first") + " one, the only one that may be shortened, has only " +
                        std::to_string(target.count),
                    truncation.max_length);
   }

@@ -75,7 +75,7 @@ void TokenizerCore::check_added_tokens() const {
   std::unordered_set<TokenId> ids;
   for (const AddedToken& token : document_.added_tokens) {
     if (!contents.insert(token.content).second || (!token.between_spaces && !ids.insert(token.id).second)) {
-      throw Error("the added token '" + token.content + "', number " + std::to_string(token.id) + ", stands twice",
+      throw Error("the added token '" + token.content + "', number " + std::to_string(token.id) + ", occurs twice",
                   where, "remove one of them");
     }
     if (token.between_spaces) continue;

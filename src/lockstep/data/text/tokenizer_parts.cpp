@@ -8,9 +8,9 @@ namespace lockstep::text {
 namespace {
 
 Error unsupported(const std::string& what, const std::string& where) {
-  return Error("not supported: " + what, where,
-               "use a tokenizer like BERT's (WordPiece) or GPT-2's and RoBERTa's (byte-level BPE), which the models "
-               "here have");
+  return Error(
+      "not supported: " + what, where,
+      "use a tokenizer like BERT's (WordPiece) or GPT-2's and RoBERTa's (byte-level BPE), as the models here do");
 }
 
 /// The part `name` of the document; null if it is missing or null.
@@ -24,7 +24,7 @@ std::string place(const TokenizerDocument& document, const std::string& name) { 
 void require_unknown_token(const TokenizerDocument& document, const std::string& token) {
   if (document.vocabulary.find(token)) return;
   throw Error("the vocabulary lacks the unknown token '" + token + "'", place(document, "model.unk_token"),
-              "name the unknown token that the vocabulary has, or take the file from its source again");
+              "name the unknown token that the vocabulary has, or download the file again");
 }
 
 /// Whether the part `name` is of the type `type`, or a sequence of parts one of which is.
@@ -73,7 +73,7 @@ std::optional<TokenId> find_token(const TokenizerDocument& document, const std::
 bool is_word_piece(const TokenizerDocument& document) {
   const nlohmann::json* model = part(document, "model");
   if (model == nullptr || !model->is_object()) {
-    throw Error("the field \"model\" is missing", document.where, "take the file from its source again");
+    throw Error("the field \"model\" is missing", document.where, "download the file again");
   }
   const auto type = model->find("type");
   if (type == model->end()) return model->contains("max_input_chars_per_word");  // files before 2021 name no type

@@ -14,8 +14,7 @@ namespace {
 constexpr std::int64_t kMostUnusedIds = 1 << 20;
 
 Error conflict(const Vocabulary::Entry& entry, const std::string& what) {
-  return Error(what, entry.where,
-               "every token and every number may stand once; take the vocabulary from its source again");
+  return Error(what, entry.where, "every token and every number may occur only once; download the vocabulary again");
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ Vocabulary::Vocabulary(std::vector<Entry> entries) {
       const std::string& token = tokens_[static_cast<std::size_t>(entry.id)];
       const TokenId first = ids_.at(token);
       if (first == entry.id) continue;
-      throw conflict(entry, "token '" + token + "' stands twice, with the numbers " + std::to_string(first) + " and " +
+      throw conflict(entry, "token '" + token + "' occurs twice, with the numbers " + std::to_string(first) + " and " +
                                 std::to_string(entry.id));
     }
   }
@@ -75,7 +74,7 @@ Vocabulary Vocabulary::from_txt(const std::string& path) {
     if (!line.empty()) entries.push_back({std::string(line), id, where});
     ++id;
   });
-  if (entries.empty()) throw Error("the vocabulary has no token", path, "take vocab.txt from its source again");
+  if (entries.empty()) throw Error("the vocabulary has no token", path, "download vocab.txt again");
   return Vocabulary(std::move(entries));
 }
 
@@ -87,7 +86,7 @@ Vocabulary Vocabulary::from_json(const std::string& path) {
   for (const auto& item : root.items()) {
     entries.push_back({item.key(), text::json_id(item.value(), path + ": \"" + item.key() + "\""), path});
   }
-  if (entries.empty()) throw Error("the vocabulary has no token", path, "take it from its source again");
+  if (entries.empty()) throw Error("the vocabulary has no token", path, "download it again");
   return Vocabulary(std::move(entries));
 }
 

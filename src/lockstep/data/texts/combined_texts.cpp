@@ -68,11 +68,11 @@ class JoinedRows : public TextDataset {
 
 std::shared_ptr<const TextDataset> select_rows(std::shared_ptr<const TextDataset> rows,
                                                std::vector<std::int64_t> indices) {
-  if (!rows) throw Error("no dataset to take rows of", "select_rows", "give a dataset");
+  if (!rows) throw Error("there is no dataset to take rows from", "select_rows", "give a dataset");
   const std::int64_t count = rows->size();
   for (const std::int64_t index : indices) {
     if (index >= 0 && index < count) continue;
-    throw Error(fmt::format("no row {} in a dataset of {} rows", index, count), "select_rows",
+    throw Error(fmt::format("there is no row {} in a dataset of {} rows", index, count), "select_rows",
                 "give indices from 0 to size() - 1");
   }
   return std::make_shared<SelectedRows>(std::move(rows), std::move(indices));
@@ -80,10 +80,10 @@ std::shared_ptr<const TextDataset> select_rows(std::shared_ptr<const TextDataset
 
 std::shared_ptr<const TextDataset> sample_rows(std::shared_ptr<const TextDataset> rows, std::int64_t count,
                                                std::uint64_t seed) {
-  if (!rows) throw Error("no dataset to take rows of", "sample_rows", "give a dataset");
+  if (!rows) throw Error("there is no dataset to take rows from", "sample_rows", "give a dataset");
   if (count < 1 || count > rows->size()) {
-    throw Error(fmt::format("{} rows were asked for, of a dataset of {}", count, rows->size()), "sample_rows",
-                "ask for 1 row up to all of them");
+    throw Error(fmt::format("{} rows were asked for, but the dataset has {}", count, rows->size()), "sample_rows",
+                "ask for at least 1 row and at most all of them");
   }
   const at::Tensor order = random_permutation(rows->size(), seed);
   const auto* first = order.data_ptr<std::int64_t>();
@@ -91,7 +91,7 @@ std::shared_ptr<const TextDataset> sample_rows(std::shared_ptr<const TextDataset
 }
 
 std::shared_ptr<const TextDataset> concat_rows(std::vector<std::shared_ptr<const TextDataset>> parts) {
-  if (parts.empty()) throw Error("no datasets to put together", "concat_rows", "give at least one");
+  if (parts.empty()) throw Error("there are no datasets to concatenate", "concat_rows", "give at least one");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i]) throw Error(fmt::format("dataset {} is null", i), "concat_rows", "give datasets");
     const bool alike = parts[i]->fields() == parts[0]->fields() && parts[i]->has_labels() == parts[0]->has_labels() &&

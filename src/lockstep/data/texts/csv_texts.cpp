@@ -56,7 +56,7 @@ class CsvTexts : public IndexedTexts {
                             "names of the columns, leave --no-header out"));
     }
     if (std::find(found + 1, names.end(), name) != names.end()) {
-      throw Error(fmt::format("the column \"{}\" comes twice", name), where, "rename one of the two");
+      throw Error(fmt::format("the column \"{}\" occurs twice", name), where, "rename one of the two");
     }
     return static_cast<std::size_t>(found - names.begin());
   }
@@ -71,7 +71,7 @@ class CsvTexts : public IndexedTexts {
       if (fields.size() != num_columns_) {
         throw Error(fmt::format("{} fields expected, {} found", num_columns_, fields.size()),
                     tokenizer.where(fields[std::min(fields.size(), num_columns_) - 1]),
-                    "mend the line, or check the delimiter, the quote and the columns");
+                    "correct the line, or check the delimiter, the quote and the columns");
       }
       joined.look_at(fields, tokenizer, label);
       const auto where = [&](std::size_t column) { return [&, column] { return tokenizer.where(fields[column]); }; };

@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kByRows =
-    "name a field with texts; if the file holds columns, as pandas' to_json writes by default, write rows: "
+    "name a field with texts; if the file is organised by columns, as pandas' to_json writes by default, write rows: "
     "df.to_json(FILE, orient=\"records\", lines=True)";
 
 constexpr const char* kByTemplate =
@@ -68,10 +68,10 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
     bad_column_.reset();
     if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
       if (is_object_) return;
-      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
+      throw Error("the line is JSON, but not an object", where(1), "give one object per line, as {\"text\": \"…\"}");
     }
     throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
-                "give one object a line; a text may hold no line end, but \\n");
+                "give one object per line; write \\n for a line break in a text");
   }
 
   const JsonValue& value(std::size_t key) const { return values_[key]; }
@@ -189,8 +189,9 @@ class JsonTexts : public IndexedTexts {
       refuse_missing(options.texts[i], value, picker, line_number);
       if (value.kind != JsonValue::Kind::Text && value.kind != JsonValue::Kind::Null) {
         const bool is_composite = value.kind == JsonValue::Kind::Composite;
-        throw Error(fmt::format("the value of \"{}\" is {}, no text", options.texts[i], kind_name(value.kind)), where(),
-                    !is_composite                       ? "name a field with texts, or mend the file"
+        throw Error(fmt::format("the value of \"{}\" is {}, not a string", options.texts[i], kind_name(value.kind)),
+                    where(),
+                    !is_composite                       ? "name a field with texts, or correct the file"
                     : is_conversation(options.texts[i]) ? kByTemplate
                                                         : kByRows);
       }
@@ -240,10 +241,10 @@ class JsonTexts : public IndexedTexts {
     if (std::find(first.begin(), first.end(), name) == first.end()) {
       const bool has_chat = std::any_of(first.begin(), first.end(), is_conversation);
       throw Error(no_such_column(name, picker.names()), where,
-                  has_chat ? kByTemplate : "name one of them, or mend the line");
+                  has_chat ? kByTemplate : "name one of them, or correct the line");
     }
     throw Error(no_such_field(name, picker.names(), first), where,
-                "give each object this field, or take out the lines that lack it");
+                "give each object this field, or remove the lines without it");
   }
 
   std::vector<std::string> names_of_first_object() const {

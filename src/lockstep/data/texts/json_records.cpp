@@ -90,12 +90,12 @@ JsonLayout json_layout(std::string_view text) {
 
 void refuse_data_list(JsonLayout layout, const std::string& path) {
   if (layout != JsonLayout::Data) return;
-  throw Error("the file is one object whose list \"data\" has the rows, and they are not in SQuAD's form", path,
-              "write the rows alone: jq -c '.data[]' FILE > data.jsonl");
+  throw Error("the file is one object whose list \"data\" has the rows, but not in SQuAD's form", path,
+              "write only the rows: jq -c '.data[]' FILE > data.jsonl");
 }
 
 nlohmann::ordered_json parsed_record(std::string_view text, const std::string& where) {
-  const char* fix = "write one object a line, or an array of objects";
+  const char* fix = "write one object per line, or an array of objects";
   try {
     auto object = nlohmann::ordered_json::parse(text);
     if (object.is_object()) return object;
@@ -111,7 +111,7 @@ std::vector<std::string> columns_of_json(const std::string& path) {
   refuse_data_list(layout, path);
   if (layout == JsonLayout::Squad) return squad_columns();
   JsonRecords records(file.view(), layout, path);
-  if (!records.next()) throw Error("the file holds no rows", path, "give a file with rows");
+  if (!records.next()) throw Error("the file has no rows", path, "give a file with rows");
   const auto object = parsed_record(records.record(), records.where(1));
   std::vector<std::string> columns;
   for (const auto& item : object.items()) columns.push_back(item.key());
@@ -138,7 +138,7 @@ bool JsonRecords::next_element() {
   std::size_t at = file_.find_first_not_of(kJsonBlanks, next_);
   const auto refuse = [&](const char* what) {
     move_to(std::min(at, file_.size()));
-    throw Error(what, fmt::format("{}:{}", path_, line_), "write [{...}, {...}], or one object a line");
+    throw Error(what, fmt::format("{}:{}", path_, line_), "write [{...}, {...}], or one object per line");
   };
   const char expected = is_first ? '[' : ',';
   const bool is_end = at < file_.size() && file_[at] == ']' && !is_first;
@@ -148,7 +148,7 @@ bool JsonRecords::next_element() {
   }
   if (at < file_.size() && file_[at] == ']' && (is_first || is_end)) {
     at = file_.find_first_not_of(kJsonBlanks, at + 1);
-    if (at != std::string_view::npos) refuse("there is more behind the array of objects");
+    if (at != std::string_view::npos) refuse("there is something after the array of objects");
     return false;
   }
   if (at >= file_.size() || file_[at] != '{') refuse("an element of the array is not an object");

@@ -63,7 +63,7 @@ class LineTexts : public IndexedTexts {
 std::shared_ptr<const TextDataset> read_text_lines(const std::string& path, TextFileOptions options) {
   if (options.texts.empty()) options.texts = {kLineColumn};
   if (options.texts != std::vector<std::string>{kLineColumn} || options.has_labels()) {
-    throw Error("plain text has the one column \"text\", and no label", path,
+    throw Error("plain text has only one column, \"text\", and no label", path,
                 "name \"text\" and no label, or store the rows as CSV");
   }
   return std::make_shared<LineTexts>(path, options);

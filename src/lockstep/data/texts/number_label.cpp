@@ -15,7 +15,7 @@ std::string number_label(std::string_view text, const std::string& label, bool f
   const std::optional<double> number = parse_decimal(text);
   if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
   if (number && fractions) return std::string(text);
-  throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
+  throw Error(fmt::format("the label \"{}\" is {}, not a class", label, text), where(),
               "give whole numbers; if it is the name of a class, put it in quotes");
 }
 

@@ -21,21 +21,21 @@ const nlohmann::json& array_of(JsonFields& fields, const char* key) {
   const nlohmann::json& value = fields.require(name);
   if (value.is_array()) return value;
   throw Error("expected an array, but it says " + text::show_json(value), fields.place(name),
-              "give a file in SQuAD's shape");
+              "give a file in SQuAD's form");
 }
 
 std::string text_of(JsonFields& fields, const std::string& name) {
   const nlohmann::json& value = fields.require(name);
   if (value.is_string()) return value.get<std::string>();
-  throw Error("expected a text, but it says " + text::show_json(value), fields.place(name),
-              "give a file in SQuAD's shape");
+  throw Error("expected a string, but it says " + text::show_json(value), fields.place(name),
+              "give a file in SQuAD's form");
 }
 
 class SquadTexts : public TextDataset {
  public:
   SquadTexts(const std::string& path, const TextFileOptions& options, SquadRows rows)
       : TextDataset({}), path_(path), rows_(rows), settings_(digest_of(options, "squad")) {
-    if (options.has_labels()) throw Error("a file in SQuAD's shape has no labels", path, "name no label column");
+    if (options.has_labels()) throw Error("a file in SQuAD's form has no labels", path, "name no label column");
     for (const std::string& name : options.texts) columns_.push_back(column(name));
     TextRowChecks checks(options, path);
     const FileBytes file = FileBytes::open_text(path);

@@ -54,7 +54,7 @@ class TableTexts : public TextDataset {
       throw Error(no_such_column(name, names), table_->path(), "name one of them");
     }
     if (std::any_of(found + 1, fields.end(), [&](const auto& field) { return field.name == name; })) {
-      throw Error(fmt::format("the column \"{}\" comes twice", name), table_->path(), "rename one of the two");
+      throw Error(fmt::format("the column \"{}\" occurs twice", name), table_->path(), "rename one of the two");
     }
     if (!is_usable(found->kind)) {
       throw Error(fmt::format("the column \"{}\" holds values of type {}", name, found->type), table_->path(),

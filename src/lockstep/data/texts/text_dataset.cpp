@@ -8,7 +8,7 @@ namespace lockstep {
 
 void TextDataset::check_index(std::int64_t index) const {
   if (index >= 0 && index < size()) return;
-  throw Error(fmt::format("no row {} in a dataset of {} rows", index, size()), "TextDataset",
+  throw Error(fmt::format("there is no row {} in a dataset of {} rows", index, size()), "TextDataset",
               "ask for indices from 0 to size() - 1");
 }
 

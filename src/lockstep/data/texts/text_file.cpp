@@ -18,7 +18,7 @@ std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const
   if (ending == ".json") return read_json_texts(path, options);
   if (ending == ".parquet") return read_parquet_texts(path, options);
   if (std::filesystem::is_regular_file(path)) refuse_binary(FileBytes::open(path).view(), path);
-  throw Error("the end of the name, \"" + ending + "\", says nothing about the format", path,
+  throw Error("the file name's ending, \"" + ending + "\", does not tell the format", path,
               "name a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .txt or .parquet, or call its reader");
 }
 

@@ -44,7 +44,8 @@ void check_columns(const TextFileOptions& options, const std::string& path) {
     throw Error("no column with texts was named", path, "name one, or two for pairs, in `texts`");
   }
   if (!options.label.empty() && !options.label_columns.empty()) {
-    throw Error("both one column of labels and several are named", path, "leave out `label` or `label_columns`");
+    throw Error("both one label column and several label columns are named", path,
+                "leave out `label` or `label_columns`");
   }
   std::vector<std::string> labels = options.label_columns;
   if (labels.empty()) labels.push_back(options.label);
@@ -62,7 +63,7 @@ void check_labels(const TextFileOptions& options, const std::string& path) {
     throw Error("labels are described, but no label column is named", path, "name it in `label`");
   }
   if (options.unlisted_labels == RowPolicy::Keep || options.missing_labels == RowPolicy::Keep) {
-    throw Error("rows whose label is missing or not listed cannot be kept: they would have none", path,
+    throw Error("rows whose label is missing or not listed cannot be kept: they would have no label", path,
                 "refuse or skip them, or list the label");
   }
   if (options.unlisted_labels == RowPolicy::Skip && options.labels.empty()) {
@@ -109,7 +110,7 @@ TextRowChecks::TextRowChecks(const TextFileOptions& options, std::string path)
 void TextRowChecks::text(std::size_t field, std::string_view value, const Where& where) {
   if (value.find_first_not_of(kWhiteSpace) == std::string_view::npos) {
     refuse_or_skip(options_.empty_texts, fmt::format("the text \"{}\" is empty", options_.texts[field]), where,
-                   "mend the row, or leave such rows out (lockstep train: --empty-texts skip; a program: "
+                   "correct the row, or leave such rows out (lockstep train: --empty-texts skip; a program: "
                    "TextFileOptions::empty_texts)",
                    skipped_empty_);
   }
@@ -144,7 +145,7 @@ void TextRowChecks::label(std::string_view value, const Where& where) {
     }
     if (!learns()) {
       const std::vector<std::string> listed = keys_of(options_.labels);
-      return unlisted_label(fmt::format("{} in the column \"{}\" is none of the labels {}{}", shown_value(value),
+      return unlisted_label(fmt::format("{} in the column \"{}\" is not one of the labels {}{}", shown_value(value),
                                         options_.label, some_names(listed), did_you_mean(last_label_, listed)),
                             where);
     }
@@ -167,24 +168,23 @@ void TextRowChecks::missing_label(const std::string& what, const Where& where) {
   if (!keep_) return;
   const bool is_skipped = options_.missing_labels == RowPolicy::Skip || options_.unlisted_labels == RowPolicy::Skip;
   refuse_or_skip(is_skipped ? RowPolicy::Skip : RowPolicy::Refuse, what, where,
-                 "mend the row, or leave such rows out (lockstep train: --missing-labels skip; a program: "
+                 "correct the row, or leave such rows out (lockstep train: --missing-labels skip; a program: "
                  "TextFileOptions::missing_labels)",
                  skipped_labels_);
 }
 
 void TextRowChecks::unlisted_label(const std::string& what, const Where& where) {
-  refuse_or_skip(
-      options_.unlisted_labels, what, where,
-      "mend the row, or leave such rows out (lockstep train and evaluate: --unlisted-labels skip; a program: "
-      "TextFileOptions::unlisted_labels, or the label in TextFileOptions::labels)",
-      skipped_labels_);
+  refuse_or_skip(options_.unlisted_labels, what, where,
+                 "correct the row, or leave such rows out (lockstep train and evaluate: --unlisted-labels skip; a "
+                 "program: TextFileOptions::unlisted_labels, or the label in TextFileOptions::labels)",
+                 skipped_labels_);
 }
 
 void TextRowChecks::learn(const std::string& value, const Where& where) {
   const std::size_t most = holds_sets_ ? kMostSets : kMostLabels;
   if (labels_.size() == most) {
-    throw Error(fmt::format("more than {} different labels in the column \"{}\"", most, options_.label), where(),
-                "name another column, or list the labels");
+    throw Error(fmt::format("there are more than {} different labels in the column \"{}\"", most, options_.label),
+                where(), "name another column, or list the labels");
   }
   const auto id = static_cast<std::int32_t>(labels_.size());
   labels_[value] = {id, where()};
@@ -213,8 +213,9 @@ void TextRowChecks::finish() {
   const std::string reasons = fmt::format("{} for their label, {} for an empty text, {} for invalid bytes",
                                           skipped_labels_, skipped_empty_, skipped_invalid_);
   if (offsets_.empty()) {
-    throw Error(skipped == 0 ? "the file holds no rows" : fmt::format("no row is left of {}: {}", skipped, reasons),
-                path_, skipped == 0 ? "give a file with rows" : "check the labels and the columns that were asked for");
+    throw Error(
+        skipped == 0 ? "the file has no rows" : fmt::format("none of the {} rows is left: {}", skipped, reasons), path_,
+        skipped == 0 ? "give a file with rows" : "check the labels and the columns that were asked for");
   }
   if (skipped > 0) {
     warn_of_rows("{}: left out {} of {} rows: {}", path_, skipped, skipped + static_cast<std::int64_t>(offsets_.size()),

@@ -22,8 +22,8 @@ void check_probabilities(const LanguageModelingOptions& options) {
       options.mask_probability + options.random_probability <= 1 + 1e-12) {
     return;
   }
-  throw Error(fmt::format("mlm_probability {}, mask_probability {}, random_probability {}", options.mlm_probability,
-                          options.mask_probability, options.random_probability),
+  throw Error(fmt::format("mlm_probability {}, mask_probability {} and random_probability {} cannot be used together",
+                          options.mlm_probability, options.mask_probability, options.random_probability),
               "DataCollatorForLanguageModeling",
               "give numbers from 0 to 1; mask_probability and random_probability add up to at most 1");
 }

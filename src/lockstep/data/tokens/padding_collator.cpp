@@ -57,8 +57,8 @@ at::Tensor padded(const std::vector<Example>& examples, const std::string& name,
     const at::Tensor& values = examples[i].at(name);
     const std::int64_t tokens = ids_of(examples[i], i).numel();
     if (values.dim() != 1 || values.numel() != tokens || values.scalar_type() != at::kLong) {
-      refuse(fmt::format("the field \"{}\" is {} [{}], beside {} input_ids", name, c10::toString(values.scalar_type()),
-                         fmt::join(values.sizes(), ", "), tokens),
+      refuse(fmt::format("the field \"{}\" is {} [{}], but there are {} input_ids", name,
+                         c10::toString(values.scalar_type()), fmt::join(values.sizes(), ", "), tokens),
              i, "give it one int64 per token");
     }
     const at::Tensor source = values.contiguous();
@@ -84,7 +84,7 @@ DataCollatorWithPadding::DataCollatorWithPadding(const Tokenizer& tokenizer, con
 
 Batch DataCollatorWithPadding::operator()(std::vector<Example> examples) const {
   if (examples.empty()) {
-    throw Error("no samples to collate", "DataCollatorWithPadding", "ask for a batch of at least one sample");
+    throw Error("there are no samples to collate", "DataCollatorWithPadding", "ask for a batch of at least one sample");
   }
   for (std::size_t i = 0; i < examples.size(); ++i) {
     rename_labels(examples[i], i);
@@ -116,7 +116,7 @@ std::int64_t DataCollatorWithPadding::padded_length(const std::vector<Example>& 
   for (std::size_t i = 0; i < examples.size(); ++i) length = std::max(length, ids_of(examples[i], i).numel());
   if (padding_.mode == PaddingMode::MaxLength) {
     if (length > padding_.max_length) {
-      throw Error(fmt::format("a sample of {} tokens, and the batch is to have {}", length, padding_.max_length),
+      throw Error(fmt::format("a sample has {} tokens, but the batch has {}", length, padding_.max_length),
                   "DataCollatorWithPadding", "truncate when tokenizing, or raise max_length");
     }
     length = padding_.max_length;

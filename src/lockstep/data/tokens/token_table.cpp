@@ -69,7 +69,7 @@ TokenTable TokenTable::open(const std::string& path, const std::string& key) {
   const std::string_view body = all.substr(0, all.size() - sizeof end);
   std::memcpy(&end, all.data() + body.size(), sizeof end);
   if (end.magic != kTokenFileMagic) damaged(path, "is not a token file of this version, or was cut short");
-  if (body_bytes(end, all.size()) != body.size()) damaged(path, "holds other sizes than it says");
+  if (body_bytes(end, all.size()) != body.size()) damaged(path, "has other sizes than it says");
   if (end.key != hex_digits(key)) damaged(path, "is of other texts, another tokenizer or other options");
   if (end.digest != hex_digits(sha256_hex(all.substr(0, all.size() - sizeof end.digest)))) {
     damaged(path, "was altered since it was written");

@@ -62,7 +62,7 @@ class RowEncoder {
              "give the longest wait for another process in seconds");
     }
     if (options.append_eos && !tokenizer_.eos_id()) {
-      refuse("an end-of-text token was asked for, and the tokenizer has none", "leave append_eos off");
+      refuse("an end-of-text token was asked for, but the tokenizer has none", "leave append_eos off");
     }
   }
 
@@ -106,7 +106,7 @@ class RowEncoder {
                   "leave rows without text out, or add special tokens");
     }
     if (!most_tokens_ || count <= *most_tokens_) return;
-    throw Error(fmt::format("the row has {} tokens, and the longest allowed is {}", count, *most_tokens_),
+    throw Error(fmt::format("the row has {} tokens, but at most {} are allowed", count, *most_tokens_),
                 rows_.where(index),
                 truncates_ ? "raise max_length above the number of special tokens"
                            : "set `truncation` to shorten such texts, or raise max_length up to the model's positions");

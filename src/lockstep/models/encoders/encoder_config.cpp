@@ -109,10 +109,9 @@ void EncoderConfig<Family>::check(const std::string& where) const {
     checks.refuse("pad_token_id", fmt::format("is {}", *pad_token_id), "MPNet's is 1");
   }
   if (max_positions() < 1) {
-    checks.refuse(
-        "max_position_embeddings",
-        fmt::format("is {}, and the first {} are those of padding", max_position_embeddings, *pad_token_id + 1),
-        "give more");
+    checks.refuse("max_position_embeddings",
+                  fmt::format("is {}, but the first {} belong to padding", max_position_embeddings, *pad_token_id + 1),
+                  "give more");
   }
 }
 

@@ -19,9 +19,9 @@ at::Tensor last_tokens(const at::Tensor& ids, const std::optional<std::int64_t>&
     return ids.ne(*pad_token_id).mul(columns).argmax(1);
   }
   if (ids.size(0) == 1) return at::full({1}, ids.size(1) - 1, ids.options());
-  throw Error(fmt::format("a batch of {} texts, and no token that pads them", ids.size(0)),
+  throw Error(fmt::format("a batch of {} texts cannot be padded: there is no padding token", ids.size(0)),
               std::string(GPT2ForSequenceClassificationImpl::kArchitecture) + ", field \"pad_token_id\" of config.json",
-              "set pad_token_id (the end-of-text token serves: 50256 in GPT-2), or give one text at a time");
+              "set pad_token_id (the end-of-text token will do: 50256 in GPT-2), or give one text at a time");
 }
 
 }  // namespace

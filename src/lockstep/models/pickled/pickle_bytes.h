@@ -55,7 +55,7 @@ class PickleBytes {
     throw Error(
         problem + ", which weights do not need; nothing of the file was run",
         fmt::format("{}, byte {} of the pickle", path_, opcode_at_),
-        "take a file that torch.save(model.state_dict(), path) wrote; convert others in Python if you trust them");
+        "use a file that torch.save(model.state_dict(), path) wrote; convert others in Python if you trust them");
   }
   void require(bool holds, const char* problem) const {
     if (!holds) refuse(problem);

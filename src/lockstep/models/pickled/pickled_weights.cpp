@@ -63,7 +63,8 @@ bool fits(const PickledTensor& tensor) {
 NamedTensors tensors_in(const PickleValue& value, const std::string& path, const FindStorage& find) {
   const auto* dict = value.as<std::shared_ptr<PickleDict>>();
   if (dict == nullptr) {
-    throw Error("the file holds no dictionary of tensors", path, "save one: torch.save(model.state_dict(), path)");
+    throw Error("the file does not contain a dictionary of tensors", path,
+                "save one: torch.save(model.state_dict(), path)");
   }
   NamedTensors tensors;
   for (const auto& [key, item] : (*dict)->items) {
@@ -71,7 +72,7 @@ NamedTensors tensors_in(const PickleValue& value, const std::string& path, const
     const auto* pickled = item.as<std::shared_ptr<const PickledTensor>>();
     if (name == nullptr || pickled == nullptr) {
       throw Error(fmt::format("\"{}\" is not a tensor", name == nullptr ? "an entry" : printable(*name)), path,
-                  "save a dictionary of tensors alone: torch.save(model.state_dict(), path)");
+                  "save a dictionary of only tensors: torch.save(model.state_dict(), path)");
     }
     const PickledTensor& tensor = **pickled;
     const auto type = type_of_storage(tensor.storage.type);
@@ -83,7 +84,7 @@ NamedTensors tensors_in(const PickleValue& value, const std::string& path, const
 }
 
 [[noreturn]] void refuse_length(const PickledStorage& storage, std::uint64_t bytes, const std::string& path) {
-  throw Error(fmt::format("storage {} should have {} elements, and has {} bytes", printable(storage.key),
+  throw Error(fmt::format("storage {} should have {} elements, but has {} bytes", printable(storage.key),
                           storage.elements, bytes),
               path, kDamaged);
 }
@@ -172,8 +173,9 @@ class OldFile {
     at_ += sizeof(elements);
     const auto room = static_cast<std::int64_t>((bytes_.size() - at_) / c10::elementSize(type->second));
     if (elements < 0 || elements > room) {
-      throw Error(fmt::format("storage {} has {} elements, and the file room for {}", printable(key), elements, room),
-                  path_, kDamaged);
+      throw Error(
+          fmt::format("storage {} has {} elements, but the file has room for {}", printable(key), elements, room),
+          path_, kDamaged);
     }
     at::Tensor storage = at::empty({elements}, type->second);
     std::memcpy(storage.data_ptr(), bytes_.data() + at_, storage.nbytes());

@@ -27,7 +27,7 @@ std::vector<bool> listed_windows(const ConfigFile& file, const RotarySettings& s
   for (const nlohmann::json& type : list_of_layers(file, "layer_types", settings.num_hidden_layers)) {
     if (type != kSlides && type != kSeesAll) {
       file.refuse("layer_types", fmt::format("has {}, which is not supported", type.dump()),
-                  fmt::format("only a model whose layers are {} or {} can be loaded", kSeesAll, kSlides));
+                  fmt::format("only models whose layers are {} or {} can be loaded", kSeesAll, kSlides));
     }
     slides.push_back(type == kSlides);
   }
@@ -68,8 +68,8 @@ void read_layer_kinds(const ConfigFile& file, const RotaryLayout& layout, Rotary
   const bool any_listed = std::find(listed.begin(), listed.end(), true) != listed.end();
   if (layout.window == Window::EveryLayer || layout.window == Window::None) {
     if (any_listed) {
-      file.refuse("layer_types", "has sliding_attention, which Hugging Face's class of this model passes over",
-                  "leave it out, or take a model_type whose layers differ");
+      file.refuse("layer_types", "has sliding_attention, which Hugging Face's class of this model ignores",
+                  "leave it out, or use a model_type whose layers differ");
     }
     if (layout.window == Window::None) return;
   }
@@ -80,7 +80,7 @@ void read_layer_kinds(const ConfigFile& file, const RotaryLayout& layout, Rotary
   if (layout.window == Window::EveryLayer) return;
   if (!file.boolean({"use_sliding_window"}, false)) settings.sliding_window.reset();
   if (any_listed && !settings.sliding_window) {
-    file.refuse("layer_types", "has sliding_attention, and there is no window",
+    file.refuse("layer_types", "has sliding_attention, but there is no window",
                 "give use_sliding_window and sliding_window, or full_attention");
   }
   if (settings.sliding_window) settings.sliding_layers = listed.empty() ? default_windows(file, settings) : listed;

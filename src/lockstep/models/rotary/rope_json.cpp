@@ -85,7 +85,7 @@ RopeSettings::Type type_of(const RopeFields& fields) {
 
 void refuse_other_rotations(const RopeFields& fields) {
   if (fields.number("partial_rotary_factor", 0, 1).value_or(1) != 1) {
-    fields.refuse("has a partial_rotary_factor, which is not supported", "these models turn the whole of each head");
+    fields.refuse("has a partial_rotary_factor, which is not supported", "these models rotate all of each head");
   }
   for (const char* name : {"mrope_section", "full_attention", "sliding_attention"}) {
     if (fields.find(name) == nullptr) continue;
@@ -156,8 +156,7 @@ RopeSettings read_rope(const ConfigFile& file, const RopeSettings& fallback) {
   const RopeFields fields = older.is_there() ? older : RopeFields(file, kParameters);
   refuse_other_rotations(fields);
   if (file.number({"partial_rotary_factor"}, 1, 0, 1) != 1) {
-    file.refuse("partial_rotary_factor", "is not 1, which is not supported",
-                "these models turn the whole of each head");
+    file.refuse("partial_rotary_factor", "is not 1, which is not supported", "these models rotate all of each head");
   }
   RopeSettings rope = fallback;
   rope.type = type_of(fields);

@@ -94,7 +94,7 @@ void check_heads(const RotarySettings& s, const RotaryLayout& layout, const Conf
   }
   checks.heads_divide({"num_attention_heads", s.num_attention_heads}, {"num_key_value_heads", s.key_value_heads()});
   if (s.head_size() % 2 != 0) {
-    checks.refuse("head_dim", fmt::format("is {}, and positions turn pairs of numbers", s.head_size()),
+    checks.refuse("head_dim", fmt::format("is {}, but positions rotate pairs of numbers", s.head_size()),
                   "give an even size: hidden_size / num_attention_heads without head_dim");
   }
 }
@@ -102,13 +102,14 @@ void check_heads(const RotarySettings& s, const RotaryLayout& layout, const Conf
 void check_layer_kinds(const RotarySettings& s, const RotaryLayout& layout, const ConfigChecks& checks) {
   const auto layers = static_cast<std::size_t>(s.num_hidden_layers);
   const auto fits = [&](const std::vector<bool>& list) { return list.empty() || list.size() == layers; };
-  if (!fits(s.sliding_layers)) checks.refuse("layer_types", "has not an entry for each layer", "give one for each");
+  if (!fits(s.sliding_layers))
+    checks.refuse("layer_types", "does not have an entry for each layer", "give one for each");
   if (!fits(s.layers_without_rope) || (!layout.reads_no_rope_layers && !s.layers_without_rope.empty())) {
-    checks.refuse("no_rope_layers", "does not fit the model", "SmolLM3 alone has it, with an entry for each layer");
+    checks.refuse("no_rope_layers", "does not fit the model", "only SmolLM3 has it, with an entry for each layer");
   }
   if (s.sliding_window) checks.positive({"sliding_window", *s.sliding_window});
   if (layout.window == RotaryLayout::Window::None && s.sliding_window) {
-    checks.refuse("sliding_window", "is set, and a Llama has none", "take a Mistral, or leave it out");
+    checks.refuse("sliding_window", "is set, but a Llama does not have it", "use a Mistral, or leave it out");
   }
 }
 

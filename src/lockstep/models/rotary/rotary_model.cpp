@@ -12,8 +12,8 @@ namespace {
 
 void require_room(std::int64_t known, std::int64_t added, std::int64_t positions, const char* model) {
   if (known + added <= positions) return;
-  throw Error(fmt::format("{} tokens behind {}: the model has {} positions", added, known, positions), model,
-              fmt::format("end the text at {} tokens", positions));
+  throw Error(fmt::format("{} tokens after {} are too many: the model has {} positions", added, known, positions),
+              model, fmt::format("end the text at {} tokens", positions));
 }
 
 }  // namespace

@@ -32,8 +32,9 @@ std::vector<double> LambdaLR::lrs_at_last_step() {
 void LambdaLR::load_state(const State& state) {
   auto& groups = optimizer_.param_groups();
   if (state.initial_lrs.size() != groups.size()) {
-    throw Error(fmt::format("{} parameter groups here, {} in the state", groups.size(), state.initial_lrs.size()),
-                "LambdaLR", "build the optimizer with the groups that the state was saved with");
+    throw Error(
+        fmt::format("there are {} parameter groups here, but {} in the state", groups.size(), state.initial_lrs.size()),
+        "LambdaLR", "build the optimizer with the groups that the state was saved with");
   }
   last_step_ = state.last_step;
   initial_lrs_ = state.initial_lrs;

@@ -134,7 +134,7 @@ Schedule warmup_stable_decay(const ScheduleOptions& options) {
   const std::string name = "warmup_stable_decay";
   for (const std::string& shape : {o.warmup_type, o.decay_type}) {
     if (shape != "linear" && shape != "cosine" && shape != "1-sqrt") {
-      refuse_schedule("no shape is called " + shape, name, "choose linear, cosine or 1-sqrt");
+      refuse_schedule("there is no shape called " + shape, name, "choose linear, cosine or 1-sqrt");
     }
   }
   if (o.num_decay_steps < 0) refuse_schedule("num_decay_steps is not set", name, "set it");

@@ -34,7 +34,7 @@ const std::string& name_of(const std::map<const c10::TensorImpl*, std::string>& 
 at::Tensor part_for(const StateSlot& slot, const ParameterState& saved, const at::Tensor& tensor) {
   const at::Tensor flat = tensor.reshape({-1});
   if (flat.numel() != saved.end - saved.begin) {
-    throw Error(fmt::format("{} values stand for elements [{}, {})", flat.numel(), saved.begin, saved.end), kWhere,
+    throw Error(fmt::format("there are {} values for elements [{}, {})", flat.numel(), saved.begin, saved.end), kWhere,
                 "the state is damaged: load another checkpoint");
   }
   if (!slot.is_part) return flat.view(slot.parameter.sizes());
@@ -53,7 +53,7 @@ std::map<std::string, Parts> parts_by_name(const std::vector<NamedState>& states
       Parts& parts = all[name];
       const bool is_known = !parts.empty() && parts.front()->is_whole();
       if (!parts.empty() && is_known != state.is_whole()) {
-        throw Error(fmt::format("optimizer state of {} is there whole and in parts", name), kWhere,
+        throw Error(fmt::format("the optimizer state of {} is given both whole and in parts", name), kWhere,
                     "load another checkpoint");
       }
       if (!is_known) parts.push_back(&state);
@@ -64,7 +64,7 @@ std::map<std::string, Parts> parts_by_name(const std::vector<NamedState>& states
 
 void check_shape(const std::string& name, const StateSlot& slot, const ParameterState& saved) {
   if (saved.sizes == slot.parameter.sizes().vec()) return;
-  throw Error(fmt::format("{} has shape [{}] here and [{}] in the state", name,
+  throw Error(fmt::format("{} has shape [{}] here but [{}] in the state", name,
                           fmt::join(slot.parameter.sizes().vec(), ", "), fmt::join(saved.sizes, ", ")),
               kWhere, "load state that was saved for this model");
 }
@@ -72,8 +72,8 @@ void check_shape(const std::string& name, const StateSlot& slot, const Parameter
 void check_fits(const std::string& name, const StateSlot& slot, const ParameterState& saved) {
   check_shape(name, slot, saved);
   if (saved.begin > slot.begin || saved.end < slot.end) {
-    throw Error(fmt::format("elements [{}, {}) of {} are wanted here, [{}, {}) are in the state", slot.begin, slot.end,
-                            name, saved.begin, saved.end),
+    throw Error(fmt::format("elements [{}, {}) of {} are needed here, but [{}, {}) are in the state", slot.begin,
+                            slot.end, name, saved.begin, saved.end),
                 kWhere, "join the parts of all ranks with merge_states first");
   }
 }

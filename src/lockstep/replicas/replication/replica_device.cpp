@@ -52,7 +52,7 @@ c10::Device ReplicaDevice::tensor_device() const {
 void ReplicaDevice::require_present(const char* option) const {
   if (is_cpu_ || index_ < cuda_device_count()) return;
   throw Error("there is no " + name() + ": " + std::to_string(cuda_device_count()) + " CUDA devices are seen here",
-              option, "name devices that are there, e.g. cpu:0,cpu:1");
+              option, "name devices that exist, e.g. cpu:0,cpu:1");
 }
 
 std::vector<ReplicaDevice> all_replica_devices() {

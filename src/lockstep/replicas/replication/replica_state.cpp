@@ -83,7 +83,7 @@ void ReplicaSet::State::check_alike() const {
       const at::Tensor& a = first.parameters[i];
       const at::Tensor& b = modules[r].parameters[i];
       if (a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type()) continue;
-      throw Error(fmt::format("{} is {} in the module and {} in its clone", first.names[i], shape_and_type(a),
+      throw Error(fmt::format("{} is {} in the module but {} in its clone", first.names[i], shape_and_type(a),
                               shape_and_type(b)),
                   where, "let `clone` make a module of the same structure");
     }

@@ -80,8 +80,8 @@ void BytePairModel::add(std::uint64_t pair, std::uint32_t rank, const Merge& mer
   std::size_t at = home(pair);
   for (; slots_[at] != kEmpty; at = (at + 1) & (slots_.size() - 1)) {
     if (slots_[at] >> kRankBits != pair) continue;
-    throw Error("the merge of '" + merge.left + "' and '" + merge.right + "' stands twice", merge.where,
-                "remove one of them, or take the merges from their source again");
+    throw Error("the merge of '" + merge.left + "' and '" + merge.right + "' occurs twice", merge.where,
+                "remove one of them, or download the merges again");
   }
   slots_[at] = (pair << kRankBits) | rank;
 }

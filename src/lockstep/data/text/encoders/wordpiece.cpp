@@ -24,7 +24,7 @@ Tokens tokens_behind(const Vocabulary& vocabulary, std::string_view prefix) {
 TokenId require_unk(const Vocabulary& vocabulary, const std::string& token) {
   if (const auto id = vocabulary.find(token)) return *id;
   throw Error("the vocabulary lacks the unknown token '" + token + "'", "WordPiece",
-              "name the unknown token that the vocabulary has, or take the vocabulary from its source again");
+              "name the unknown token that the vocabulary has, or download the vocabulary again");
 }
 
 }  // namespace

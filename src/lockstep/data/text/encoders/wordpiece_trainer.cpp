@@ -182,7 +182,7 @@ void WordPieceTrainer::add(std::string_view text) {
 }
 
 std::vector<std::string> WordPieceTrainer::train() const {
-  if (counts_.empty()) throw Error("there is no word to learn from", "WordPiece trainer", "give it text");
+  if (counts_.empty()) throw Error("the texts have no word to learn from", "WordPiece trainer", "give it text");
   const std::map<std::string, std::int64_t> counts(counts_.begin(), counts_.end());
   const std::vector<char32_t> alphabet = alphabet_of(counts, options_.limit_alphabet);
 

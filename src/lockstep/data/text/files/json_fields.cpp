@@ -33,7 +33,7 @@ const nlohmann::json* JsonFields::find(const std::string& name) {
 
 const nlohmann::json& JsonFields::require(const std::string& name) {
   if (const nlohmann::json* found = find(name)) return *found;
-  throw Error("the field \"" + name + "\" is missing", where_, "take the file from its source again");
+  throw Error("the field \"" + name + "\" is missing", where_, "download the file again");
 }
 
 std::optional<bool> JsonFields::flag(const std::string& name) {

@@ -27,8 +27,8 @@ nlohmann::json parse_json(std::string_view content, const std::string& path) {
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-      throw Error("the key \"" + parsed.get<std::string>() + "\" stands twice in one object", path,
-                  "remove one of them, or take the file from its source again");
+      throw Error("the key \"" + parsed.get<std::string>() + "\" occurs twice in one object", path,
+                  "remove one of them, or download the file again");
     }
     return true;
   };
@@ -37,7 +37,7 @@ nlohmann::json parse_json(std::string_view content, const std::string& path) {
   } catch (const nlohmann::json::exception&) {
     const JsonProblem problem = find_json_problem(content);
     throw Error("not valid JSON: " + problem.text(), path + ":" + std::to_string(problem.line),
-                "take the file from its source again");
+                "download the file again");
   }
 }
 

@@ -82,7 +82,7 @@ std::vector<TemplatePiece> template_pieces(const TokenizerDocument& document, co
     }
   }
   if (texts[0] != 1 || texts[1] != (is_pair ? 1 : 0))
-    throw unsupported_processor("a template in which a text does not stand once", where);
+    throw unsupported_processor("a template in which a text does not occur exactly once", where);
   return result;
 }
 

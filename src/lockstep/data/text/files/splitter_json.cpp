@@ -15,7 +15,7 @@ using nlohmann::json;
 
 Error unsupported_split(const std::string& what, const std::string& where) {
   return Error("not supported: " + what, where,
-               "use a tokenizer whose pre-tokenizer is ByteLevel, behind Split and Digits if need be");
+               "use a tokenizer whose pre-tokenizer is ByteLevel, after Split and Digits if needed");
 }
 
 /// The parts of a Sequence, or the one part that is declared.

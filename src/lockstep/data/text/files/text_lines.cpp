@@ -42,7 +42,7 @@ void for_each_line(const std::string& path, const std::function<void(std::string
       throw Error("byte " + std::to_string(*bad + 1) + " of the line is not UTF-8", where, "store the file as UTF-8");
     }
     if (line.find('\0') != std::string_view::npos) {
-      throw Error("the line holds a NUL", where, "this is not a text file: take it from its source again");
+      throw Error("the line contains a NUL byte", where, "this is not a text file: download it again");
     }
     use(line, where);
   }

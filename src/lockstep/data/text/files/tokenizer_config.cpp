@@ -114,7 +114,7 @@ void warn_of_never_split(JsonFields& fields) {
   const nlohmann::json* words = fields.find("never_split");
   if (words == nullptr || words->is_null() || words->empty()) return;
   log_warning(
-      "{}: passed over, as transformers 5 does, so these words are cut like others; a program keeps them whole by "
+      "{}: ignored, as transformers 5 does, so these words are split like others; a program keeps them whole with "
       "load_bert_vocabulary's never_split",
       fields.place("never_split"));
 }

@@ -261,7 +261,7 @@ TokenizerDocument folder_document(const std::string& dir, const TokenizerConfig&
   if (vocab != nullptr || merges != nullptr) {
     throw Error(std::string("there is ") + (vocab != nullptr ? vocab : merges) + ", but neither " +
                     (vocab != nullptr ? "merges.txt nor vocab.bpe" : "vocab.json nor encoder.json"),
-                dir, "byte-level BPE needs both: take them from the same model");
+                dir, "byte-level BPE needs both: use those of the same model");
   }
   throw Error("no tokenizer found: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt", dir,
               "name the folder of a Hugging Face model");

@@ -15,8 +15,8 @@ Merge parse_merge(std::string_view line, const std::string& where) {
   const bool two = blank != std::string_view::npos && blank > 0 && blank + 1 < line.size() &&
                    line.find(' ', blank + 1) == std::string_view::npos;
   if (!two) {
-    throw Error("expected two tokens parted by a blank, but it says '" + std::string(line.substr(0, 80)) + "'", where,
-                "take the merges from their source again");
+    throw Error("expected two tokens separated by a blank, but it says '" + std::string(line.substr(0, 80)) + "'",
+                where, "download the merges again");
   }
   return {std::string(line.substr(0, blank)), std::string(line.substr(blank + 1)), where};
 }
@@ -26,7 +26,7 @@ Merge merge_of(const nlohmann::json& value, const std::string& where) {
   if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string()) {
     return {value[0].get<std::string>(), value[1].get<std::string>(), where};
   }
-  throw Error("expected two tokens, but it says " + show_json(value), where, "take the file from its source again");
+  throw Error("expected two tokens, but it says " + show_json(value), where, "download the file again");
 }
 
 std::vector<Merge> merges_of(const nlohmann::json& value, const std::string& where) {
@@ -40,7 +40,7 @@ std::vector<Merge> merges_of(const nlohmann::json& value, const std::string& whe
 
 Vocabulary vocabulary_of(const nlohmann::json& value, const std::string& where) {
   if (!value.is_object()) throw Error("expected an object, but it says " + show_json(value), where, "correct the file");
-  if (value.empty()) throw Error("the vocabulary has no token", where, "take the file from its source again");
+  if (value.empty()) throw Error("the vocabulary has no token", where, "download the file again");
   std::vector<Vocabulary::Entry> entries;
   entries.reserve(value.size());
   for (const auto& item : value.items()) {

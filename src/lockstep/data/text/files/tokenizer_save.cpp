@@ -28,8 +28,8 @@ std::string vocab_txt(const Vocabulary& vocabulary) {
     if (vocabulary.contains(id)) {
       const std::string& token = vocabulary.token(id);
       if (token.find('\n') != std::string::npos || (!token.empty() && token.back() == '\r')) {
-        throw Error("the token of number " + std::to_string(id) + " holds a line end", "vocab.txt",
-                    "such a vocabulary fits tokenizer.json only");
+        throw Error("the token with number " + std::to_string(id) + " contains a line break", "vocab.txt",
+                    "such a vocabulary can only be saved as tokenizer.json");
       }
       lines += token;
     }

@@ -42,7 +42,7 @@ void PatternParser::parse() {
 
 // The steps of alternatives stand behind each other: Branch, first, Jump to the end, second, Jump, ...
 void PatternParser::alternatives(bool ignores_case, int depth) {
-  if (depth > kMostDepth) refuse("so many groups inside each other");
+  if (depth > kMostDepth) refuse("groups nested this deeply");
   const std::size_t branch = add({Step::Kind::Branch});
   std::vector<std::size_t> jumps;
   do {
@@ -124,7 +124,7 @@ void PatternParser::repeat(Step& step) {
   } else {
     return;
   }
-  if (peek() == '?') refuse("\"?\" behind a repetition, which takes as few as it can");
+  if (peek() == '?') refuse("\"?\" after a repetition, which then takes as few as it can");
   step.is_possessive = takes("+");
 }
 
@@ -241,12 +241,12 @@ bool PatternParser::takes(std::string_view text) {
 void PatternParser::refuse(const std::string& what) const {
   throw Error("not supported: " + what + " at character " + std::to_string(at_) + " of the pattern", where_,
               "known are alternatives, groups, classes, \\p{...}, \\s, \\d, repetitions of a character, (?i:...), "
-              "(?=...) and (?!...): take a tokenizer whose pattern has no more");
+              "(?=...) and (?!...): use a tokenizer whose pattern has nothing else");
 }
 
 void PatternParser::reject(const std::string& what) const {
   throw Error("the pattern is wrong at character " + std::to_string(at_) + ": " + what, where_,
-              "take the file from its source again");
+              "download the file again");
 }
 
 }  // namespace lockstep::text
