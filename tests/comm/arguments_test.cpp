@@ -58,13 +58,13 @@ const std::vector<RefusedCall>& refused_calls() {
          auto t = at::ones({2}, at::kBool);
          g.all_reduce(t);
        },
-       "do not carry"},
+       "do not support"},
       {"complex",
        [](Communicator& g) {
          auto t = at::ones({2}, at::kComplexFloat);
          g.all_reduce(t);
        },
-       "do not carry"},
+       "do not support"},
       {"gather_too_small",
        [](Communicator& g) {
          auto t = floats(3 * g.world_size() - 1);

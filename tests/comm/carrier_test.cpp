@@ -35,7 +35,7 @@ TEST_P(Nccl, SaysWhyItIsNotThere) {
   run_ranks_as_processes(GetParam(), [](const Membership& membership) {
     const std::string reason = why_not_built("nccl");
     const std::string wanted = reason.empty()
-                                   ? "engine nccl needs a CUDA device for each rank, and this process sees none"
+                                   ? "engine nccl needs a CUDA device for each rank, but this process sees none"
                                    : "engine nccl: not built: " + reason;
     EXPECT_EQ(happened([&] { make_communicator("nccl", membership); }), wanted);
   });

@@ -97,7 +97,7 @@ TEST(ProcessGroup, NewGroupNeedsRanksThatExistOnce) {
   in_processes(1, [](int rank, const std::string& init_method) {
     init_process_group("", init_method, 1, rank);
     EXPECT_TRUE(contains(text_of([] { new_group({0, 1}); }), "rank 1 does not exist"));
-    EXPECT_TRUE(contains(text_of([] { new_group({0, 0}); }), "comes twice"));
+    EXPECT_TRUE(contains(text_of([] { new_group({0, 0}); }), "occurs twice"));
     destroy_process_group();
   });
 }

@@ -101,22 +101,22 @@ TEST(FailureReport, TellsWhoWasAskedToEnd) {
 
 // The report must contain what the advice names.
 TEST(FailureReport, NamesTheMessageOnlyIfItShowsOne) {
-  const std::string by_message = "its message has the reason";
+  const std::string by_message = "its message gives the reason";
   for (const char* empty : {"", "\n\n", " \n\t\n"}) {
     RankEnd end = aborted(0, {});
     end.error.message = empty;
     const Error silent = failure_report({end}, "", 0, "", false);
     EXPECT_FALSE(has(silent.what(), by_message)) << silent.what();
     EXPECT_FALSE(has(silent.what(), "its message:")) << silent.what();
-    EXPECT_TRUE(has(silent.what(), "wrote nothing on standard error")) << silent.what();
+    EXPECT_TRUE(has(silent.what(), "wrote nothing to standard error")) << silent.what();
     end.last_lines = {"the reason"};
     const Error with_lines = failure_report({end}, "", 0, "", false);
     EXPECT_FALSE(has(with_lines.what(), by_message)) << with_lines.what();
-    EXPECT_TRUE(has(with_lines.what(), "stands in its last lines")) << with_lines.what();
+    EXPECT_TRUE(has(with_lines.what(), "its last lines give the reason")) << with_lines.what();
   }
   for (const int code : {1, 127, 137}) {
     const Error silent = failure_report({end_of(0, code)}, "", 0, "", false);
-    EXPECT_TRUE(has(silent.what(), "wrote nothing on standard error")) << silent.what();
+    EXPECT_TRUE(has(silent.what(), "wrote nothing to standard error")) << silent.what();
     EXPECT_FALSE(has(silent.what(), "last lines")) << silent.what();
   }
   for (RankEnd end : {aborted(0, {}), end_of(0, 1)}) {
@@ -178,7 +178,7 @@ TEST(FailureReport, TellsWhoHowAndWhatToTry) {
   for (const char* part :
        {"rank 1 (local rank 1, pid 77)", "failed first: killed by SIGKILL (Killed)", "its message: out of memory",
         "| loading\n    | allocating", "rank 0: was ended by the launcher", "rank 2: had ended well",
-        "rank 3: failed too, exit code 4", "after 2 restarts", "/logs", "for want of memory"}) {
+        "rank 3: failed too, exit code 4", "after 2 restarts", "/logs", "because memory ran out"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in:\n" << text;
   }
 }
@@ -209,7 +209,7 @@ TEST_P(AdviceFor, PointsToNoLinesWhereThereAreNone) {
   const std::string advice = advice_for(GetParam().status, false, false);
   EXPECT_EQ(advice.find("last lines"), std::string::npos) << advice;
   const bool pointed = advice_for(GetParam().status, false, true).find("last lines") != std::string::npos;
-  EXPECT_EQ(advice.find("wrote nothing on standard error") != std::string::npos, pointed) << advice;
+  EXPECT_EQ(advice.find("wrote nothing to standard error") != std::string::npos, pointed) << advice;
   EXPECT_EQ(advice.find("disk is full") != std::string::npos, pointed) << advice;
 }
 

@@ -49,10 +49,8 @@ void share_host_threads(const Membership& membership) {
   at::set_num_threads(share);
   if (chosen_by("OPENBLAS_NUM_THREADS") != "user") set_blas_threads(share);
   if (membership.self().local_rank != 0) return;
-  log_info(
-      "{} ranks run on {}, which their launcher did not say (LOCAL_WORLD_SIZE): rank {} computes with {} of {} "
-      "threads",
-      others.size() + 1, membership.self().host, membership.rank, share, all);
+  log_info("LOCAL_WORLD_SIZE is not set, but {} ranks run on {}: rank {} uses {} of {} threads", others.size() + 1,
+           membership.self().host, membership.rank, share, all);
 }
 
 }  // namespace lockstep

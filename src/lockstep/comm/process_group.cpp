@@ -195,7 +195,7 @@ std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks) {
                   fmt::format("name ranks in [0, {})", group->world_size()));
     }
     if (std::count(ranks.begin(), ranks.end(), ranks[i]) > 1) {
-      throw Error(fmt::format("new_group: rank {} comes twice", ranks[i]), group->membership().where(),
+      throw Error(fmt::format("new_group: rank {} occurs twice", ranks[i]), group->membership().where(),
                   "name each rank once");
     }
   }

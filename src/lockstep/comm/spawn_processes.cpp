@@ -53,7 +53,7 @@ void refuse_other_threads() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   const auto threads = std::distance(begin(tasks), end(tasks));
   if (threads == 1) return;
-  throw Error(fmt::format("this process has {} threads; ranks are forked from a process with one", threads),
+  throw Error(fmt::format("this process has {} threads, but ranks can only be forked from a process with one", threads),
               "spawn_processes",
               "call it before anything that starts threads; or use threads as ranks, or `lockstep run`");
 }

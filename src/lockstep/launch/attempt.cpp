@@ -235,7 +235,7 @@ void Attempt::take_signals() {
 // What it means, and when they end, is for the ranks to say. The batch system ends the job if they do not.
 void Attempt::pass_on(int warning) {
   if (ranks_.all_ended()) return;
-  log_warning("{} arrived, a batch system's warning: it is passed on to the ranks, which may save and stop",
+  log_warning("{} arrived, a batch system's warning; it is passed on to the ranks, which may save and stop",
               signal_name(warning));
   ranks_.warn(warning);
 }

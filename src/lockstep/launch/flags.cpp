@@ -26,16 +26,16 @@ CLI::Option* on(CLI::App& app, const std::string& flag, bool& value, const std::
 }
 
 void add_who(CLI::App& app, LaunchFlags& flags) {
-  text(app, "--nnodes", flags.nnodes, "number of nodes, or MIN:MAX: they may come and go while the job runs");
+  text(app, "--nnodes", flags.nnodes, "number of nodes, or MIN:MAX if nodes may join and leave while the job runs");
   text(app, "--nproc-per-node", flags.nproc_per_node, "ranks on this node: a number, auto, cpu or gpu");
   text(app, "--node-rank", flags.node_rank, "rank of this node, 0 to nnodes-1")->each([&](const std::string&) {
     flags.node_rank_given = true;
   });
   text(app, "--master-addr", flags.master_addr, "address of node 0, where the job's store listens on several nodes");
   text(app, "--master-port", flags.master_port,
-       "its port; 0 or nothing: a free one on one node; nothing: 29500 on several");
-  on(app, "--standalone", flags.standalone, "one node, whatever --rdzv-* say");
-  text(app, "--rdzv-backend", flags.rdzv_backend, "static, or c10d: nodes get their rank as they come")
+       "port of the job's store; default: a free one on one node, 29500 on several; 0: a free one");
+  on(app, "--standalone", flags.standalone, "run on one node, whatever the --rdzv flags say");
+  text(app, "--rdzv-backend", flags.rdzv_backend, "static, or c10d: nodes get their ranks as they arrive")
       ->each([&](const std::string&) { flags.rdzv_backend_given = true; });
   text(app, "--rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT], in place of --master-addr and --master-port");
   text(app, "--rdzv-id", flags.rdzv_id, "name of the job, the same on every node");
@@ -46,36 +46,36 @@ void add_who(CLI::App& app, LaunchFlags& flags) {
 
 void add_how(CLI::App& app, LaunchFlags& flags) {
   text(app, "--max-restarts", flags.max_restarts,
-       "how often all ranks are started again after a failure, and how many lost ranks get a successor if the program "
+       "how many times all ranks are restarted after a failure, and how many lost ranks are replaced if the program "
        "survives lost ranks");
   on(app, "--warm-spares", flags.warm_spares,
-     "keep a process of the program for each rank loaded, so that ranks start again at once");
+     "keep a loaded spare process for each rank, so that ranks restart at once");
   text(app, "--monitor-interval", flags.monitor_interval,
-       "seconds between two looks at the launcher that serves the store, 1 to 3; all else is told at once");
+       "seconds between two checks of the launcher that serves the store, 1 to 3; everything else is reported at once");
   text(app, "--shutdown-timeout", flags.shutdown_timeout,
-       "seconds between SIGTERM and SIGKILL; without it 0.9 after a failure, 30 after a signal")
+       "seconds between SIGTERM and SIGKILL; default: 0.9 after a failure, 30 after a signal")
       ->envname("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-  text(app, "--timeout", flags.timeout, "seconds after which a collective operation has failed");
+  text(app, "--timeout", flags.timeout, "seconds after which a collective operation fails");
   text(app, "--cpu-affinity", flags.cpu_affinity,
-       "cores of a rank: none, split (a block each), auto (split from two cores a rank on)");
+       "bind ranks to cores: none, split (a block of cores each), auto (split from two cores per rank on)");
   text(app, "--ranks-as", flags.ranks_as, "what a rank is: processes");
   text(app, "--role", flags.role, "name of the ranks' role, in prefixes and ROLE_NAME");
 }
 
 void add_output(CLI::App& app, LaunchFlags& flags) {
-  text(app, "--log-dir", flags.log_dir, "folder for log files; a new folder in it is made for each job");
+  text(app, "--log-dir", flags.log_dir, "folder for log files; each job gets a new folder in it");
   text(app, "-r,--redirects", flags.redirects,
        "streams that go to log files: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:WHICH,...");
   text(app, "-t,--tee", flags.tee, "streams that go to log files and, prefixed by rank, to the console");
   text(app, "--trace", flags.trace,
-       "file for a trace of some steps of all ranks, which ui.perfetto.dev shows; rank 0 writes it");
-  text(app, "--trace-steps", flags.trace_steps, "the steps, FIRST-LAST, counted from 1; without it 3-12");
+       "file for a trace of some steps of all ranks, which rank 0 writes; ui.perfetto.dev shows it");
+  text(app, "--trace-steps", flags.trace_steps, "steps to trace, FIRST-LAST, counted from 1; default: 3-12");
   text(app, "--local-ranks-filter", flags.local_ranks_filter, "local ranks whose output is shown: 0,2,...");
 }
 
 void add_program(CLI::App& app, LaunchFlags& flags) {
   on(app, "-m,--module", flags.module, "the program is a Python module: python3 -u -m");
-  on(app, "--no-python", flags.no_python, "execute the program as it is, even if its name ends in .py");
+  on(app, "--no-python", flags.no_python, "run the program directly, even if its name ends in .py");
   on(app, "--run-path", flags.run_path, "the program is a Python script, whatever its name");
 }
 

@@ -50,7 +50,7 @@ int local_ranks_of(const std::string& text) {
   if (text == "cpu" || (text == "auto" && gpus == 0)) return available_cores();
   if (text == "auto") return gpus;
   if (text == "gpu") {
-    if (gpus == 0) refuse("--nproc-per-node is gpu, but this node has no GPU that is visible", "give a number, or cpu");
+    if (gpus == 0) refuse("--nproc-per-node is gpu, but this node has no visible GPU", "give a number, or cpu");
     return gpus;
   }
   if (!text.empty() && text.find_first_not_of("0123456789") != std::string::npos) {

@@ -191,7 +191,7 @@ class Rendezvous {
     }
     throw TimeoutError(
         fmt::format("rank 0 did not publish its address in the rendezvous file {}; last: {}", file.path(), failure),
-        where_, "see that rank 0 runs, with the same path, and on a file system that both see");
+        where_, "check that rank 0 runs, with the same path, and on a file system that both see");
   }
 
   struct Unreachable {

@@ -28,8 +28,8 @@ constexpr const char* kDigits = "0123456789abcdefABCDEF";
 std::string checked(const std::string& secret, const std::string& source) {
   const bool is_hexadecimal = secret.find_first_not_of(kDigits) == std::string::npos;
   if (!is_hexadecimal || secret.size() < kMinDigits || secret.size() > kMaxDigits) {
-    refuse(fmt::format("it has {} characters{}; {} to {} random hexadecimal digits are wanted, because who reads the "
-                       "network can guess at a secret that a person chose",
+    refuse(fmt::format("it has {} characters{}; {} to {} random hexadecimal digits are needed, because anyone who "
+                       "reads the network can guess at a secret that a person chose",
                        secret.size(), is_hexadecimal ? "" : ", not all of them hexadecimal digits", kMinDigits,
                        kMaxDigits),
            source, "make one with `openssl rand -hex 32`, the same for all ranks");

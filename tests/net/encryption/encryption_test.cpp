@@ -66,10 +66,10 @@ TEST(Encryption, RefusesAVariableThatIsNoSwitch) {
 TEST(Encryption, IsRefusedWithoutASecret) {
   const ScopedVariable always("LOCKSTEP_ENCRYPT", "1");
   const std::string served = error_of([] { const StoreServer server(SocketAddress::tcp("127.0.0.1", 0), ""); });
-  EXPECT_NE(served.find("no secret to make keys of"), std::string::npos) << served;
+  EXPECT_NE(served.find("no secret to derive keys from"), std::string::npos) << served;
   const StoreServer server(SocketAddress::tcp("127.0.0.1", 0), kSecret);
   const std::string asked = error_of([&] { const StoreClient client(server.address(), "", patience()); });
-  EXPECT_NE(asked.find("no secret to make keys of"), std::string::npos) << asked;
+  EXPECT_NE(asked.find("no secret to derive keys from"), std::string::npos) << asked;
 }
 
 TEST(Encryption, HidesWhatTheStoreIsTold) {

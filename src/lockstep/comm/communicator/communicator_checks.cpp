@@ -45,7 +45,7 @@ void Communicator::check_tensor(const at::Tensor& tensor, const std::string& wha
                 where(nullptr), "move the tensor there");
   }
   if (tensor.layout() != at::kStrided || tensor.is_quantized()) {
-    throw Error(fmt::format("{}: a tensor is of type {}, which collectives do not carry", what, tensor.toString()),
+    throw Error(fmt::format("{}: a tensor is of type {}, which collectives do not support", what, tensor.toString()),
                 where(nullptr), "give a dense tensor, not a sparse or quantized one");
   }
 }
@@ -122,7 +122,7 @@ Fingerprint Communicator::check(const Request& request) {
   if (tensor.defined()) fingerprint.dtype = tensor.scalar_type();
   if (tensor.defined() && !is_computed_with(fingerprint.dtype) && is_reduction(request.kind)) {
     throw Error(
-        fmt::format("{}: a tensor is of type {}, which reductions do not carry", what, tensor.toString()),
+        fmt::format("{}: a tensor is of type {}, which reductions do not support", what, tensor.toString()),
         where(nullptr),
         "convert it to fp32, fp64, fp16, bf16, int32, int64 or uint8; what only moves values (broadcast, all_gather, "
         "send, ...) takes any");
@@ -145,8 +145,8 @@ Fingerprint Communicator::check(const Request& request) {
 void Communicator::check_memory(const Request& request, const std::string& what) const {
   if (!writes_out(request)) return;
   if (at::has_internal_overlap(request.out) == at::MemOverlap::Yes) {
-    throw Error(fmt::format("{}: several elements of the tensor that it writes have one place in memory", what),
-                where(nullptr), "pass a tensor that was not expanded: clone() makes one");
+    throw Error(fmt::format("{}: several elements of its output tensor share one place in memory", what),
+                where(nullptr), "pass a tensor that was not expanded, such as its clone()");
   }
   if (!request.in.defined() || !request.out.is_contiguous() || !request.in.is_contiguous()) return;
   const Bytes out(request.out);

@@ -33,7 +33,7 @@ Communicator& Communicator::carrier(c10::Device device) {
     members.join_timeout.reset();  // ranks reach their first call on such a device at very different times
     auto companion = make_companion(std::move(members), device);
     companion->state_->origin = this;
-    if (rank() == 0) log_info("tensors on {} go by engine {}, others by {}", kind, companion->engine(), engine());
+    if (rank() == 0) log_info("tensors on {} use engine {}, others use {}", kind, companion->engine(), engine());
     const std::lock_guard<std::mutex> lock(state_->mutex);  // `abort` may read it
     state_->companion = std::move(companion);
   }

@@ -78,7 +78,7 @@ WorkQueue::~WorkQueue() {
   changed_.notify_all();
   const auto failure = std::make_exception_ptr(
       Error("the operation was still queued when its communicator was destroyed", "asynchronous operation",
-            "wait for every Work before you let the communicator go"));
+            "wait for every Work before you destroy the communicator"));
   for (const auto& item : abandoned) item->abandon(failure);
   if (thread_.joinable()) thread_.join();
 }

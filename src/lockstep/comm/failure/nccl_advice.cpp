@@ -6,10 +6,10 @@ std::string advice_after(const std::string& text) {
   const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
   if (has("/dev/shm") || has("shared memory")) {
     return "NCCL needs more shared memory than a container has by default (64 MB): start it with --shm-size=1g or "
-           "--ipc=host, or mount a volume in memory at /dev/shm of a pod; df -h /dev/shm shows what there is";
+           "--ipc=host, or mount a volume in memory at /dev/shm of a pod; df -h /dev/shm shows its size";
   }
   if (has("out of memory")) {
-    return "NCCL's buffers and the program's tensors do not fit into the device's memory: look at nvidia-smi for other "
+    return "NCCL's buffers and the program's tensors do not fit into the device's memory: check nvidia-smi for other "
            "processes, or use a smaller batch";
   }
   if (has("Too many open files") || has("RLIMIT_NOFILE")) return "raise the limit of open files: ulimit -n 65536";

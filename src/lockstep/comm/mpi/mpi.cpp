@@ -74,7 +74,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(Membership membership) {
 
 void meet_by_mpi(Deadline deadline) {
   if (encryption_is_demanded()) {
-    throw Error("LOCKSTEP_ENCRYPT asks for encryption, and MPI would send the job's secret in clear", host_name(),
+    throw Error("LOCKSTEP_ENCRYPT asks for encryption, but MPI would send the job's secret in clear text", host_name(),
                 "give all ranks MASTER_ADDR, MASTER_PORT and LOCKSTEP_SECRET (mpirun -x)");
   }
   std::string text;
@@ -88,7 +88,7 @@ void meet_by_mpi(Deadline deadline) {
   tell_by_mpi(text, deadline);
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) {
-    throw Error("rank 0 did not say where it is to be met", "this process group, over MPI",
+    throw Error("rank 0 did not publish its address", "this process group, over MPI",
                 "call init_process_group on rank 0 in the same way, or set MASTER_ADDR and MASTER_PORT");
   }
   const SocketAddress address = SocketAddress::parse(text.substr(0, space));

@@ -289,7 +289,7 @@ lockstep::Mesh* lockstep_make_mpi_mesh(const lockstep::MpiMeshOptions* options) 
     throw;
   } catch (const std::exception& error) {
     throw lockstep::Error(std::string("MPI cannot be used: ") + error.what(), "engine mpi",
-                          "see that a plain MPI program runs under the same mpirun");
+                          "check that a plain MPI program runs under the same mpirun");
   }
 }
 

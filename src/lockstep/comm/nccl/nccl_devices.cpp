@@ -24,8 +24,8 @@ std::string bus_address(const Membership& membership, int device) {
   char text[32] = {};
   const cudaError_t status = cudaDeviceGetPCIBusId(text, sizeof(text), device);
   if (status != cudaSuccess) {
-    throw Error(fmt::format("CUDA device {} does not say where it is: {}", device, cudaGetErrorString(status)),
-                membership.where(), "look at the device with nvidia-smi");
+    throw Error(fmt::format("the address of CUDA device {} is unknown: {}", device, cudaGetErrorString(status)),
+                membership.where(), "check the device with nvidia-smi");
   }
   return text;
 }
@@ -40,8 +40,8 @@ std::string nccl_version() {
 
 int current_cuda_device(const Membership& membership) {
   if (c10::cuda::device_count() == 0) {
-    throw Error("engine nccl needs a CUDA device for each rank, and this process sees none", membership.where(),
-                "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or take another engine: gloo, or none by name");
+    throw Error("engine nccl needs a CUDA device for each rank, but this process sees none", membership.where(),
+                "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine: gloo, or leave the engine out");
   }
   return c10::cuda::current_device();
 }
@@ -62,7 +62,7 @@ void check_devices_differ(const Membership& membership, int device, Deadline dea
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (versions[i] != versions[0]) {
-      throw Error(fmt::format("{} runs version {} of NCCL, {} version {}", name_of(membership, 0), versions[0],
+      throw Error(fmt::format("{} runs version {} of NCCL, but {} runs version {}", name_of(membership, 0), versions[0],
                               name_of(membership, all[i]), versions[i]),
                   membership.where(), "run the same build with the same libraries on every host");
     }

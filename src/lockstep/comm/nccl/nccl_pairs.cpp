@@ -29,7 +29,7 @@ ncclUniqueId share_nccl_id(Store& store, const std::string& key, bool makes_it, 
       const std::string text = store.get(key, Deadline::after(kPairLook));
       ncclUniqueId id;
       if (text.size() != sizeof(id.internal)) {
-        throw Error("the id of NCCL in the store is not one", "this group", "run the same build on every rank");
+        throw Error("the value in the store is not an id of NCCL", "this group", "run the same build on every rank");
       }
       std::memcpy(id.internal, text.data(), sizeof(id.internal));
       return id;

@@ -45,7 +45,7 @@ Recipient recipient_from(const std::string& text, int rank, const std::string& o
                 where, "run the same version of Lockstep on all ranks");
   }
   if (folder != own_folder) {
-    throw Error(fmt::format("rank {} has its sockets in {}, and rank 0 in {}", rank, folder.substr(0, 200), own_folder),
+    throw Error(fmt::format("rank {} has its sockets in {}, but rank 0 in {}", rank, folder.substr(0, 200), own_folder),
                 where, "set XDG_RUNTIME_DIR and TMPDIR alike for all ranks of this host, and let containers share it");
   }
   it.label.number = kBlockNumber;
@@ -133,8 +133,7 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, const 
       header.core_mask_words == static_cast<std::uint64_t>(layout.core_mask_words())) {
     return block;
   }
-  throw Error("the shared memory from rank 0 is laid out in another way", where,
-              "run the same version of Lockstep on all ranks");
+  throw Error("rank 0's shared memory has a different layout", where, "run the same version of Lockstep on all ranks");
 }
 
 // A quota applies to each process separately: only if all are in one container does it bound all of them together.
@@ -163,7 +162,7 @@ void await_state(Group& group, const Call& call, RankState state) {
 std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing,
                             std::function<std::string(const Announcement&)> describe_operation) {
   if (membership.world_size > kMaxRanks) {
-    throw Error(fmt::format("{} ranks share memory with {} at most", membership.world_size, kMaxRanks),
+    throw Error(fmt::format("{} ranks cannot share memory: at most {} can", membership.world_size, kMaxRanks),
                 membership.where(), "use engine gloo");
   }
   const Deadline deadline = membership.join_deadline();

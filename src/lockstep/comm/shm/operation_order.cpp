@@ -140,7 +140,7 @@ void OperationOrder::close() noexcept {
   note_pending();
   if (pending_.empty()) return;
   fail_all(std::make_exception_ptr(Error("the communicator was destroyed before this operation was over", "",
-                                         "wait for every Work before you let the communicator go")));
+                                         "wait for every Work before you destroy the communicator")));
 }
 
 // Does everything that can be done without waiting. Stores errors in each operation's `failure`. False if another

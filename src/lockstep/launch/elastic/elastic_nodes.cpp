@@ -93,7 +93,7 @@ World ElasticNodes::await_world() {
     throw Error(state_.refusal->text, at_launcher("rendezvous at " + state_.address.text()), state_.refusal->fix);
   if (state_.over) {
     throw Error(state_.over->story, at_launcher("rendezvous at " + state_.address.text()),
-                "see what the launchers of the other hosts say");
+                "read the output of the other hosts' launchers");
   }
   if (!state_.world) {  // declared lost while it waited, or sent elsewhere
     lock.unlock();

@@ -78,8 +78,8 @@ void NodeEnrolment::check_still_there(int node) {
   if (!text) return;
   const HostEntry peer = parse_host_entry(*text);
   if (last_in(queue_of_gone(node)) != peer.id) return;
-  throw Error(fmt::format("the launcher of node {} on {} ended before all nodes were there", node, peer.label()),
-              at_launcher("rendezvous"), "see what it says; start the job again");
+  throw Error(fmt::format("the launcher of node {} on {} ended before all nodes had joined", node, peer.label()),
+              at_launcher("rendezvous"), "read its output; start the job again");
 }
 
 // "node 3 of 4", "nodes 1, 3 of 4": the nodes from `from` on that have not joined.

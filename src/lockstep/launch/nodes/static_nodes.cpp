@@ -40,7 +40,7 @@ constexpr const char* kSuccessors = "launcher/successors";  // of lost ranks, in
 Error server_gone(const StoreLostError& error, const std::string& when) {
   return Error(fmt::format("the launcher of node 0, which serves the job's store, has ended or is out of reach {}: {}",
                            when, error.happened()),
-               error.where(), "see what that launcher says");
+               error.where(), "read that launcher's output");
 }
 
 std::string first_in(const std::string& queue) { return queue + "/1"; }
@@ -122,14 +122,14 @@ Agreement StaticNodes::agree() {
       if (attempt_ == 0) enrolment_->check_still_there(node);
       const std::string local_ranks = client_->get(ready(node) + "/1", deadline);
       const auto story = story_of_loss(local_ranks);
-      if (story) throw Error(*story, at_launcher("restart"), "see what it says; start the job again");
+      if (story) throw Error(*story, at_launcher("restart"), "read its output; start the job again");
       if (node == node_rank_) agreement.first_rank = agreement.world_size;
       agreement.world_size += launcher_number(ready(node) + "/1", local_ranks, 1, kMostRanksOfNode);
     } catch (const StoreLostError& error) {
       throw server_gone(error, "before the ranks started");
     } catch (const TimeoutError&) {
       throw TimeoutError(fmt::format("node {} was not ready for attempt {} in time", node, attempt_),
-                         at_launcher("restart"), "see what its launcher says; start the job again");
+                         at_launcher("restart"), "read its launcher's output; start the job again");
     }
   }
   notice_.end();

@@ -31,8 +31,8 @@ ExitStatus exit_status_of(const siginfo_t& info) {
 namespace {
 
 constexpr const char* kWroteNothing =
-    "it wrote nothing on standard error: run one rank under gdb; where its output goes to files, look whether their "
-    "disk is full";
+    "it wrote nothing to standard error: run one rank under gdb; if its output goes to files, check whether their disk "
+    "is full";
 
 bool is_request_to_end(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
@@ -61,15 +61,16 @@ std::string advice_for(const ExitStatus& status, bool out_of_memory, bool has_li
     case 0:
       break;
     case SIGKILL:
-      return out_of_memory ? "the kernel ended it for want of memory: take a smaller batch, fewer ranks, or more memory"
-                           : "somebody killed it, or the kernel did for want of memory (dmesg says so): take a smaller "
-                             "batch, or fewer ranks";
+      return out_of_memory
+                 ? "the kernel ended it because memory ran out: use a smaller batch, fewer ranks, or more memory"
+                 : "someone killed it, or the kernel did because memory ran out (dmesg shows it): use a smaller batch, "
+                   "or fewer ranks";
     case SIGSEGV:
     case SIGBUS:
       return "a bad memory access in the program: run one rank under gdb, or build it with -fsanitize=address"
              " (SIGBUS: also a full disk or /dev/shm)";
     case SIGABRT:
-      return fmt::format("it gave up by itself: {}", has_lines ? "the reason stands in its last lines" : kWroteNothing);
+      return fmt::format("it gave up by itself: {}", has_lines ? "its last lines give the reason" : kWroteNothing);
     case SIGILL:
       return "it was built for another processor than this one: build it on this host";
     case SIGFPE:
@@ -77,7 +78,7 @@ std::string advice_for(const ExitStatus& status, bool out_of_memory, bool has_li
     case SIGTERM:
     case SIGINT:
     case SIGHUP:
-      return "somebody asked it to end: a user, a batch system, or its own program";
+      return "someone asked it to end: a user, a batch system, or its own program";
     case SIGXCPU:
       return "it used up its processor time: ulimit -t";
     case SIGPIPE:

@@ -157,7 +157,7 @@ void GuardWatch::replace() {
   try {
     const std::string end = guard_.renew();
     log_warning(
-        "the guard process {} of this job ended: {}. It ends what the ranks leave if this launcher is killed; "
+        "the guard process {} of this job ended: {}. It ends what the ranks leave behind if this launcher is killed; "
         "another one, {}, has taken its place",
         before, end, guard_.pid());
     if (++renewed_ == kMostGuards)

@@ -134,7 +134,7 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
   const bool gave_up = gave_up_by_itself(first.status);
   const bool has_lines = !first.last_lines.empty();
   if (!message_lines(first).empty() && (first.was_asked || first.status.signal == SIGABRT || (gave_up && !has_lines))) {
-    return "it gave up by itself: its message has the reason";
+    return "it gave up by itself: its message gives the reason";
   }
   return advice_for(first.status, out_of_memory, has_lines);
 }
@@ -174,7 +174,7 @@ Error failure_report(const std::vector<RankEnd>& ends, const std::string& story,
   if (restarts > 0) where += fmt::format(", after {} restart{}", restarts, restarts == 1 ? "" : "s");
   if (!log_path.empty()) where += ", logs in " + log_path;
   const std::string fix =
-      first != nullptr ? advice_after(*first, out_of_memory) : "see what the launcher of that node says";
+      first != nullptr ? advice_after(*first, out_of_memory) : "read the output of that node's launcher";
   return Error(what, where, fix);
 }
 

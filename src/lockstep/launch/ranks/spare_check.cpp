@@ -36,7 +36,7 @@ std::string spare_library_path() { return companion_path(kSpareLibrary); }
 void check_spares_are_possible(const std::string& file) {
   const std::string library = spare_library_path();
   if (::access(library.c_str(), R_OK) != 0) {
-    throw UsageError("--warm-spares needs " + library + ", which is not there", "command line",
+    throw UsageError("--warm-spares needs " + library + ", which does not exist", "command line",
                      "build target lockstep_spare, or install it beside lockstep");
   }
   std::ifstream program(file, std::ios::binary);

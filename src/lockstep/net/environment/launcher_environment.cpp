@@ -51,7 +51,7 @@ void adopt_launcher_environment() {
   if (env_string("RANK") || env_string("WORLD_SIZE") || adopt_mpirun() || adopt_srun()) return;
   const auto tasks = slurm_tasks_without_step();
   if (tasks.value_or(1) > 1) {
-    log_warning("the Slurm job asked for {} tasks, but this is one process alone: no srun stands before the program",
+    log_warning("the Slurm job asked for {} tasks, but this is a single process: the program was started without srun",
                 *tasks);
   }
 }

@@ -10,9 +10,8 @@ namespace lockstep {
 namespace {
 
 [[noreturn]] void refuse_step(const std::string& what) {
-  throw Error(
-      what, "Slurm's variables on " + host_name(),
-      "start the program with srun; or, where a shell inside a step inherited them, unset SLURM_STEP_NUM_TASKS");
+  throw Error(what, "Slurm's variables on " + host_name(),
+              "start the program with srun; or, if a shell inside a step inherited them, unset SLURM_STEP_NUM_TASKS");
 }
 
 int step_number(const char* name) {

@@ -139,7 +139,7 @@ JoinOutcome Roster::enter(RequestId id, std::int64_t generation, const Peer& sel
   if (find(id.connection) != nullptr) return refuse("this connection has joined already", "join once per connection");
   const auto found = generations_.find(generation);
   if (found == generations_.end() || found->second.rounds == 0) {
-    return refuse(fmt::format("{} wants to take a lost rank's place, and the ranks have not met yet", describe(self)),
+    return refuse(fmt::format("{} wants to take a lost rank's place, but the ranks have not met yet", describe(self)),
                   "start it after the ranks of its job have met");
   }
   if (holders_.count({generation, self.global_rank}) != 0) {

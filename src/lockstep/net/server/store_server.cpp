@@ -39,11 +39,11 @@ Listener checked_listener(const SocketAddress& address, const std::string& secre
   Listener listener = listen_at(address, Deadline::after(std::chrono::seconds(30)));
   if (secret.empty() && !listener.loopback) {
     throw Error(
-        fmt::format("a store at {} could be reached from other hosts, and there is no secret to keep strangers out",
+        fmt::format("a store at {} could be reached from other hosts, but there is no secret to keep strangers out",
                     listener.address.text()),
         host_name(),
-        "give all ranks the same LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE, or use 127.0.0.1 where all ranks run on "
-        "this host");
+        "give all ranks the same LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE, or use 127.0.0.1 if all ranks run on this "
+        "host");
   }
   if (listener.address.kind == SocketAddress::Kind::Tcp) check_encryption_has_secret(secret, listener.address.text());
   return listener;

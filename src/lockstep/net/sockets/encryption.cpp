@@ -63,7 +63,8 @@ bool asks_for_encryption(int fd) {
 
 void check_encryption_has_secret(const std::string& secret, const std::string& address) {
   if (!secret.empty() || !encryption_is_demanded()) return;
-  throw Error("LOCKSTEP_ENCRYPT asks for encryption, and this job has no secret to make keys of", "store at " + address,
+  throw Error("LOCKSTEP_ENCRYPT asks for encryption, but this job has no secret to derive keys from",
+              "store at " + address,
               "give all ranks the same LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE (openssl rand -hex 32)");
 }
 

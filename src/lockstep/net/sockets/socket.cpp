@@ -125,7 +125,7 @@ Connected connect_unix(const SocketAddress& address, Deadline deadline) {
   if (code != 0) return {UniqueFd(), errno_text(code), false, code == ECONNREFUSED || code == ENOENT};
   if (!peer_is_same_user(fd.get())) {
     throw Error("another user's process serves " + address.text(), host_name(),
-                "run all ranks under one user; if you do, somebody squats on this path: choose another folder");
+                "run all ranks under one user; if you do, someone else has taken this path: choose another folder");
   }
   return {std::move(fd), {}, false};
 }
@@ -138,12 +138,11 @@ Connected connect_tcp(const SocketAddress& address, bool loopback_only, Deadline
   const bool any_loopback = std::any_of(found.addresses.begin(), found.addresses.end(),
                                         [](const IpAddress& candidate) { return candidate.is_loopback(); });
   if (loopback_only && !any_loopback) {
-    throw Error(
-        fmt::format("{} is {}, which other hosts can reach, and there is no secret", address.text(),
-                    found.addresses.front().text()),
-        host_name(),
-        "give all ranks the same LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE, or use 127.0.0.1 where all ranks run on "
-        "this host");
+    throw Error(fmt::format("{} is {}, which other hosts can reach, but there is no secret", address.text(),
+                            found.addresses.front().text()),
+                host_name(),
+                "give all ranks the same LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE, or use 127.0.0.1 if all ranks run on "
+                "this host");
   }
   std::string failure;
   bool refused = true;

@@ -42,7 +42,7 @@ SocketAddress SocketAddress::parse(const std::string& text) {
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string::npos) {
-    refuse_address(text, "an IPv6 address stands in brackets");
+    refuse_address(text, "an IPv6 address must be in brackets");
   }
   if (host.empty()) refuse_address(text, "the host is missing");
   std::uint16_t port = 0;

@@ -62,7 +62,7 @@ void remove_stale_sockets_beside(const std::string& path, const SocketFolderLock
       if (is_stale_socket(other)) ::unlink(other.c_str());
     }
   } catch (const std::exception& error) {
-    log_debug("cannot tidy up beside {}: {}", path, error.what());
+    log_debug("cannot remove old sockets beside {}: {}", path, error.what());
   }
 }
 

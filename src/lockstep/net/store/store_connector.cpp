@@ -70,14 +70,14 @@ class Connector {
         throw Error("what listens at " + name + " is not a Lockstep store", where_,
                     "check the address and port; another program may use this port");
       case Outcome::OtherVersion:
-        throw Error(fmt::format("the store at {} speaks protocol version {}, this process version {}", name,
+        throw Error(fmt::format("the store at {} speaks protocol version {}, but this process speaks version {}", name,
                                 handshake.detail, kStoreProtocolVersion),
                     where_, "run all ranks and the launcher with one version of Lockstep");
       case Outcome::WrongServer:
         throw Error("the store at " + name + " does not know this job's secret, so it is not this job's store", where_,
                     same_secret + "; check that no other job uses this address");
       case Outcome::ClosedAtProof:
-        failure_ = "it ended the connection when it was shown our proof of the secret";
+        failure_ = "it ended the connection when it received our proof of the secret";
         if (++refusals_ < kRefusalsUntilCertain) return;
         throw Error(fmt::format("the store at {} refused this process: its secret is another one than {}", name,
                                 secret_.empty() ? "none, which this process has" : "this process's"),
@@ -98,8 +98,8 @@ class Connector {
     throw TimeoutError(
         fmt::format("cannot reach the store at {}; tried for {:.1f} s, last: {}", address_.text(), seconds, failure_),
         where_,
-        "see that rank 0 (or the launcher) runs and got as far as this; check MASTER_ADDR and MASTER_PORT, and "
-        "that no firewall stands between");
+        "check that rank 0 (or the launcher) runs and has reached this point; check MASTER_ADDR and MASTER_PORT, and "
+        "that no firewall is in between");
   }
 
   const SocketAddress& address_;

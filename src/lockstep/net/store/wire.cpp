@@ -33,7 +33,8 @@ std::uint64_t WireReader::number(int size_bytes) {
 
 std::string WireReader::text(std::size_t max_bytes) {
   const std::size_t size = u32();
-  if (size > max_bytes) throw WireError(fmt::format("text of {} bytes where at most {} may stand", size, max_bytes));
+  if (size > max_bytes)
+    throw WireError(fmt::format("a text has {} bytes, but at most {} are allowed", size, max_bytes));
   return std::string(raw(size));
 }
 

@@ -67,8 +67,8 @@ void check_reachable(const Membership& membership, const std::string& listens_at
   std::string lines;
   for (const int rank : ranks) lines += membership.store->get(kReachesPrefix + std::to_string(rank), deadline);
   if (lines.empty()) return;
-  throw Error("hosts of this group do not reach each other:" + lines, membership.where(),
-              "check cables, firewalls and routes between these addresses; where a host has several networks, set "
+  throw Error("hosts of this group cannot reach each other:" + lines, membership.where(),
+              "check cables, firewalls and routes between these addresses; if a host has several networks, set "
               "LOCKSTEP_GLOO_INTERFACE (or GLOO_SOCKET_IFNAME) to the interface that the others reach");
 }
 

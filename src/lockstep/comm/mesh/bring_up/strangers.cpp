@@ -23,15 +23,14 @@ bool is_first_group_over(const std::string& engine) {
 void warn_of_strangers(const Membership& members, const std::string& engine, const std::string& ports) {
   if (members.on_one_network()) return;
   if (encryption_is_demanded()) {
-    throw Error("LOCKSTEP_ENCRYPT asks for encryption, and engine " + engine + " has none", members.where(),
+    throw Error("LOCKSTEP_ENCRYPT asks for encryption, but engine " + engine + " has none", members.where(),
                 "use engine tcp, or hierarchical over it; or encrypt the network itself (WireGuard, IPsec) and leave "
                 "LOCKSTEP_ENCRYPT out");
   }
   if (members.rank != 0 || !is_first_group_over(engine)) return;
   log_warning(
-      "engine {} asks nobody who connects for the job's secret: whoever reaches {} while a group forms can end the "
-      "job, or worse. Engine tcp does ask, and is what a group of CPU tensors without a named engine uses between "
-      "hosts",
+      "engine {} does not check the job's secret: anyone who can reach {} while a group forms can end the job, or "
+      "worse. Engine tcp checks it; a group for CPU tensors uses it between hosts unless another engine is named",
       engine, ports);
 }
 

@@ -47,7 +47,7 @@ void remove_stale_inboxes(const std::string& path, const SocketFolderLock& lock)
       if (is_stale_socket(other)) ::unlink(other.c_str());
     }
   } catch (const std::exception& error) {
-    log_debug("cannot tidy up beside {}: {}", path, error.what());
+    log_debug("cannot remove old sockets beside {}: {}", path, error.what());
   }
 }
 
@@ -102,7 +102,7 @@ std::string inbox_path(std::uint64_t name) {
 std::string inbox_folder() {
   const std::string folder = private_runtime_folder();
   struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0) throw_inbox_error("cannot look at folder " + folder, errno);
+  if (::stat(folder.c_str(), &status) != 0) throw_inbox_error("cannot read the folder " + folder, errno);
   return fmt::format("{} (device {}, inode {})", folder, status.st_dev, status.st_ino);
 }
 

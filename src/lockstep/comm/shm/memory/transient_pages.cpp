@@ -27,10 +27,8 @@ void TransientPages::leave() noexcept {
   if (bytes_ == 0 || ::madvise(data(), bytes_, MADV_REMOVE) == 0) return;
   static std::atomic<bool> has_warned{false};
   if (has_warned.exchange(true)) return;
-  log_warning(
-      "the kernel takes no pages of shared memory back ({}): weights that were gathered stay in this host's "
-      "memory",
-      std::strerror(errno));
+  log_warning("the kernel does not release pages of shared memory ({}): gathered weights stay in this host's memory",
+              std::strerror(errno));
 }
 
 }  // namespace lockstep::shm
