@@ -153,7 +153,7 @@ TEST(Evaluation, OutputsOfRanksWithoutARowForEachSampleAreAnErrorOnAllRanks) {
   spawn_threads(2, [](const std::shared_ptr<Communicator>& group) {
     const auto without_4 = [](const at::Tensor& x) { return x.masked_select(x != 4); };
     const std::string text = error_of_evaluation(without_4, 6, group);
-    EXPECT_NE(text.find("have not one row for each sample"), std::string::npos) << text;
+    EXPECT_NE(text.find("do not have one row for each sample"), std::string::npos) << text;
   });
 }
 

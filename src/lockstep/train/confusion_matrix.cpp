@@ -19,7 +19,7 @@ double ratio_or_zero(double part, double whole) { return whole == 0 ? 0 : part /
 
 ConfusionMatrix::ConfusionMatrix(std::int64_t classes) : classes_(classes) {
   if (classes < 1 || classes > kMostClasses) {
-    throw Error(fmt::format("a confusion matrix of {} classes", classes), "ConfusionMatrix",
+    throw Error(fmt::format("a confusion matrix needs at least one class, not {}", classes), "ConfusionMatrix",
                 fmt::format("give 1 to {} classes", kMostClasses));
   }
   counts_ = at::zeros({classes, classes}, torch::kLong);
@@ -57,8 +57,8 @@ double ConfusionMatrix::accuracy() const {
 
 double ConfusionMatrix::averaged(Score score, Average average) const {
   if (average == Average::Binary && classes_ != 2) {
-    throw Error(fmt::format("binary average over {} classes", classes_), "ConfusionMatrix",
-                "take macro or weighted with more than two classes");
+    throw Error(fmt::format("a binary average cannot be taken over {} classes", classes_), "ConfusionMatrix",
+                "use macro or weighted with more than two classes");
   }
   const at::Tensor by_label = counts_.sum(1);
   const at::Tensor by_prediction = counts_.sum(0);

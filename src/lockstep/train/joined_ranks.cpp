@@ -64,7 +64,8 @@ void join_ranks(TrainerContext& context) {
   }
   const std::shared_ptr<Communicator> group = joined_group(context.options);
   if (args.survive_lost_ranks) {
-    if (!group) throw UsageError("survive_lost_ranks in a job of one rank", "Trainer", "start it with lockstep run");
+    if (!group)
+      throw UsageError("survive_lost_ranks needs a job of several ranks", "Trainer", "start it with lockstep run");
     Features features;
     features.add(Feature::VirtualShards).add(Feature::Survival, "survive_lost_ranks");
     if (context.options.process_group) features.add(Feature::OwnGroup);

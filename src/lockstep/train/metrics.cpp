@@ -93,7 +93,7 @@ ComputeMetrics multi_label_metrics() {
     require_predictions(evaluation, "metrics of several labels");
     if (evaluation.predictions.dim() != 2 || evaluation.predictions.sizes() != evaluation.label_ids.sizes()) {
       throw Error(
-          fmt::format("labels of shape [{}] beside outputs of shape [{}]",
+          fmt::format("labels of shape [{}] do not fit outputs of shape [{}]",
                       fmt::join(evaluation.label_ids.sizes(), ", "), fmt::join(evaluation.predictions.sizes(), ", ")),
           "metrics of several labels", "give a 0 or a 1 for each output of each row");
     }
@@ -116,8 +116,8 @@ ComputeMetrics language_modeling_metrics() {
 
 double pearson_correlation(const at::Tensor& x, const at::Tensor& y) {
   if (x.numel() != y.numel() || x.numel() == 0) {
-    throw Error(fmt::format("a correlation of {} values with {}", x.numel(), y.numel()), "pearson_correlation",
-                "give one prediction for each label");
+    throw Error(fmt::format("a correlation of {} values with {} is not defined", x.numel(), y.numel()),
+                "pearson_correlation", "give one prediction for each label");
   }
   const at::Tensor dx = x.flatten().to(at::kDouble) - x.to(at::kDouble).mean();
   const at::Tensor dy = y.flatten().to(at::kDouble) - y.to(at::kDouble).mean();

@@ -163,12 +163,12 @@ Trainer::~Trainer() {
 TrainOutput Trainer::train() {
   TrainerContext& context = implementation_->context;
   if (!context.options.train_dataset) {
-    throw UsageError("train without training data", "Trainer", "give TrainerOptions::train_dataset");
+    throw UsageError("train() needs training data", "Trainer", "give TrainerOptions::train_dataset");
   }
   if (context.args().group_by_length &&
       static_cast<std::int64_t>(context.options.lengths.size()) != context.options.train_dataset->size()) {
-    throw UsageError(fmt::format("group_by_length with {} lengths for {} samples", context.options.lengths.size(),
-                                 context.options.train_dataset->size()),
+    throw UsageError(fmt::format("group_by_length needs one length for each sample, but there are {} for {} samples",
+                                 context.options.lengths.size(), context.options.train_dataset->size()),
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
   if (context.survival && context.survival->is_late()) {
@@ -277,7 +277,7 @@ void Trainer::save_state() {
 }
 
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
-  if (!callback) throw UsageError("a callback that is null", "Trainer", "give a callback");
+  if (!callback) throw UsageError("a callback is null", "Trainer", "give a callback");
   implementation_->context.options.callbacks.push_back(std::move(callback));
 }
 

@@ -147,7 +147,7 @@ TEST(AcceleratorFsdp, RefusesModelsThatAreNotSharedOut) {
       const std::string error = error_of([&, &model = model] {
         accelerator.backward(model(torch::ones({2, 16})).sum());
       });
-      EXPECT_NE(error.find("backward without a prepared optimizer"), std::string::npos) << error;
+      EXPECT_NE(error.find("backward was called without a prepared optimizer"), std::string::npos) << error;
     }
     {
       Accelerator accelerator(options);

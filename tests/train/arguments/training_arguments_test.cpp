@@ -237,7 +237,7 @@ TEST(TrainingArguments, AreReadFromYaml) {
   EXPECT_EQ(args.seed, 7);
   EXPECT_FALSE(args.ddp_backend.has_value());
 
-  EXPECT_NE(refusal("seed: 1\nlearning_rate: 1\nseed: 2\n").find("'seed' comes twice: here and in line 1"),
+  EXPECT_NE(refusal("seed: 1\nlearning_rate: 1\nseed: 2\n").find("'seed' occurs twice: here and in line 1"),
             std::string::npos);
   EXPECT_NE(refusal("seed: 1\nseed: 2\n").find("args.yaml:2"), std::string::npos);
   EXPECT_NE(refusal("a: [1\nb: 2\n").find("this is not YAML"), std::string::npos);
@@ -263,8 +263,8 @@ TEST(TrainingArguments, AllNamesOfAFileThatAreNoneAreListedAtOnce) {
   const std::string text = refusal_of([&] { parsed_flags({"--config", path}); });
   for (const char* part :
        {"4 names in the file", "\n- tf32: ", "\n- train_file: it is a flag of lockstep train, --train-file",
-        "\n- learning_rat: there is none of that name; did you mean 'learning_rate'?",
-        "\n- bananas: there is none of that name", "args.json"}) {
+        "\n- learning_rat: there is no argument of that name; did you mean 'learning_rate'?",
+        "\n- bananas: there is no argument of that name", "args.json"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }

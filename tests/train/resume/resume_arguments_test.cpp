@@ -56,11 +56,11 @@ TEST(ResumeArguments, EachChangeIsOneLineWithBothValuesAndWhatHappens) {
   Trainer trainer(second.options);
   trainer.train();
   for (const char* line :
-       {"warning: learning_rate is 0.5, and 0.05 in the checkpoint: the checkpoint's stays in effect",
-        "warning: seed is 7, and 42 in the checkpoint: the checkpoint's generators and order of samples continue",
-        "warning: per_device_train_batch_size is 3, and 2 in the checkpoint: from here on, updates take different "
+       {"warning: learning_rate is 0.5, but 0.05 in the checkpoint: the checkpoint's stays in effect",
+        "warning: seed is 7, but 42 in the checkpoint: the checkpoint's generators and order of samples continue",
+        "warning: per_device_train_batch_size is 3, but 2 in the checkpoint: from here on, updates take different "
         "samples",
-        "warning: max_length is 32, and 64 in the checkpoint: the checkpoint was trained on differently prepared "
+        "warning: max_length is 32, but 64 in the checkpoint: the checkpoint was trained on differently prepared "
         "data"}) {
     EXPECT_TRUE(second.has_printed(line)) << line;
   }
@@ -125,7 +125,7 @@ TEST(ResumeArguments, WhatTheCheckpointsStateDoesNotFitIsRefusedWithTheWayOut) {
   EXPECT_TRUE(holds(plateau, "lr_scheduler_type is reduce_lr_on_plateau, and linear in the checkpoint")) << plateau;
   const std::string fewer =
       refusal([](TrainerOptions& options) { options.train_dataset = std::make_shared<TokenTaskDataset>(11); });
-  EXPECT_TRUE(holds(fewer, "the training data has 11 samples, and 12 in the checkpoint")) << fewer;
+  EXPECT_TRUE(holds(fewer, "the training data has 11 samples, but 12 in the checkpoint")) << fewer;
 }
 
 TEST(ResumeArguments, AFolderThatIsNotThereIsSaidWithThoseThatAre) {

@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                       ForgedCheckpoint{"no_position", [](Manifest& m) { m.files.erase("position_0.json"); },
                                        "position_0.json does not say where rank 0 was"},
                       ForgedCheckpoint{"another_step", [](Manifest& m) { m.step = 999; },
-                                       "trainer_state.json is of step 10, and manifest.json of step 999"},
+                                       "trainer_state.json is of step 10, but manifest.json of step 999"},
                       ForgedCheckpoint{"negative_step", [](Manifest& m) { m.step = -1; }, "says \"step\": -1"},
                       ForgedCheckpoint{"no_ranks", [](Manifest& m) { m.world_size = 0; }, "says \"world_size\": 0"}),
     [](const auto& test) { return test.param.name; });

@@ -89,7 +89,8 @@ TEST(VirtualShardsRefusals, NameWhatCannotKeepItsBits) {
     TokenTraining training;
     training.options.args.virtual_shards = 4;
     training.options.args.replicas = 2;
-    EXPECT_NE(shard_refusal(training).find("virtual_shards with parallel_mode auto and 2 replicas"), std::string::npos);
+    EXPECT_NE(shard_refusal(training).find("virtual_shards cannot be combined with parallel_mode auto and 2 replicas"),
+              std::string::npos);
   }
   {
     TokenTraining training;
@@ -126,9 +127,9 @@ TEST(VirtualShardsRefusals, ACheckpointOfAnotherNumberOfShards) {
   training.options.args.virtual_shards = 2;
   training.options.args.num_train_epochs = 2;
   training.options.args.resume_from_checkpoint = "true";
-  EXPECT_NE(shard_refusal(training).find("virtual_shards is 2, and 4 in the checkpoint"), std::string::npos);
+  EXPECT_NE(shard_refusal(training).find("virtual_shards is 2, but 4 in the checkpoint"), std::string::npos);
   training.options.args.virtual_shards = 0;
-  EXPECT_NE(shard_refusal(training).find("virtual_shards is 0, and 4 in the checkpoint"), std::string::npos);
+  EXPECT_NE(shard_refusal(training).find("virtual_shards is 0, but 4 in the checkpoint"), std::string::npos);
 }
 
 }  // namespace

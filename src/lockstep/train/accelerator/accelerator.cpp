@@ -204,7 +204,7 @@ void Accelerator::init_trackers(const std::string& project_name, const nlohmann:
   const ProjectConfiguration& project = options_.project_config;
   const std::string folder = project.logging_dir.empty() ? project.project_dir : project.logging_dir;
   if (options_.log_with.empty()) {
-    throw Error("init_trackers, and log_with names no tracker", kHere, "set AcceleratorOptions::log_with");
+    throw Error("init_trackers was called, but log_with names no tracker", kHere, "set AcceleratorOptions::log_with");
   }
   if (folder.empty()) {
     throw Error(fmt::format("logging with {} requires a logging_dir", options_.log_with.front()), kHere,

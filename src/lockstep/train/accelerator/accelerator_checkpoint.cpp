@@ -53,7 +53,8 @@ Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
 }
 
 [[noreturn]] void refuse_hooked_weights() {
-  throw Error("a hook of save_state gave weights, and each rank saves its part of the models' own", "Accelerator",
+  throw Error("a hook of save_state gave weights, but each rank saves only its part of the models' weights",
+              "Accelerator",
               "write them to StateToSave::files; or, if no model's weights are in shards (stage 3), save with "
               "StateDictType::Full");
 }

@@ -59,13 +59,13 @@ void AcceleratorState::share_out(const FullyShardedDataParallelPlugin& plugin) {
     const std::vector<DistributedDataParallelBase*> all = wrappers();
     const auto is_updated = [&](DistributedDataParallelBase* model) { return updates(*optimizer, *model); };
     if (std::count_if(all.begin(), all.end(), is_updated) > 1) {
-      throw Error("an optimizer has parameters of several models, of which the ranks could share out one", kPlugin,
+      throw Error("an optimizer has parameters of several models, of which the ranks could shard only one", kPlugin,
                   "build an optimizer for each model");
     }
     for (DistributedDataParallelBase* model : all) {
       if (!is_updated(model)) continue;
       if (model->fuse(*optimizer, options_of(plugin)) == FuseMode::Off) {
-        throw Error("nothing can be shared out: " + model->fuse_reason(), kPlugin,
+        throw Error("nothing can be sharded: " + model->fuse_reason(), kPlugin,
                     "change what it names, or leave fsdp_plugin and ACCELERATE_USE_FSDP out");
       }
       shared_out_.insert(optimizer);
@@ -76,8 +76,9 @@ void AcceleratorState::share_out(const FullyShardedDataParallelPlugin& plugin) {
 
 void AcceleratorState::require_shared_out() const {
   if (!optimizers_.empty() && shared_out_.size() == optimizers_.size()) return;
-  throw Error(optimizers_.empty() ? "backward without a prepared optimizer, with which the ranks share out the model"
-                                  : "a prepared optimizer has parameters of no prepared model",
+  throw Error(optimizers_.empty()
+                  ? "backward was called without a prepared optimizer, which the ranks need to shard the model"
+                  : "a prepared optimizer has parameters of no prepared model",
               kPlugin, "prepare model and optimizer, accelerator.prepare(net, adam), before the first backward");
 }
 

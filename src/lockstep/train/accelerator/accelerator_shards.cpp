@@ -100,7 +100,7 @@ std::vector<TensorParts> AcceleratorState::weight_parts(int rank, int world_size
       continue;
     }
     if (differing == Differing::Refused) {
-      throw Error("weights in parts, of ranks that have different ones: the communication hook leaves them apart",
+      throw Error("weights cannot be saved in parts: the communication hook lets the ranks' weights differ",
                   "Accelerator, save_state", "save with StateDictType::Full");
     }
     TensorParts& parts = all.emplace_back();

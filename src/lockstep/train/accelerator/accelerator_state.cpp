@@ -167,12 +167,15 @@ void AcceleratorState::check_counts(const Checkpoint& checkpoint) const {
     const auto there = saved.is_object() ? saved.value(kind, nlohmann::json(0)) : nlohmann::json(0);
     if (there == count) continue;
     refuse_state(checkpoint,
-                 fmt::format("the checkpoint has {} {}, and here are {}", there.dump(), kind, count.dump()));
+                 fmt::format("the checkpoint has {} {}, but here there are {}", there.dump(), kind, count.dump()));
   }
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {
     const bool is_flat = dynamic_cast<const FlatOptimizer*>(optimizers_[i]) != nullptr;
     if (checkpoint.has_file(torch_optimizer_file(i)) != is_flat) continue;
-    refuse_state(checkpoint, fmt::format("optimizer {} is of Lockstep here and was of LibTorch, or the other way", i));
+    refuse_state(
+        checkpoint,
+        fmt::format(
+            "optimizer {} is one of Lockstep's here but was one of LibTorch's when saved, or the other way round", i));
   }
 }
 

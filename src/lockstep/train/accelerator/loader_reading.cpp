@@ -24,7 +24,7 @@ std::shared_ptr<Sampler> sharded_sampler(const DataLoader& loader, const LoaderS
   const bool shuffle = dynamic_cast<const RandomSampler*>(whole) != nullptr;
   if (!shuffle && dynamic_cast<const SequentialSampler*>(whole) == nullptr) {
     refuse_loader("the loader has a sampler of its own",
-                  "leave the sampler out and say `shuffle`, or shard the data yourself and do not prepare the loader");
+                  "leave the sampler out and set `shuffle`, or shard the data yourself and do not prepare the loader");
   }
   const std::int64_t size = loader.dataset()->size();
   if (share.even_batches) {

@@ -44,8 +44,8 @@ at::Tensor PartialState::split_between_processes(const at::Tensor& input, bool a
 void PartialState::require_same_length(const std::string& first, std::int64_t length, const std::string& other,
                                        std::int64_t other_length) {
   if (length == other_length) return;
-  throw Error(fmt::format("'{}' has {} elements and '{}' {}", first, length, other, other_length),
-              "Accelerator::split_between_processes", "give a map whose values have the same length");
+  throw Error(fmt::format("'{}' has {} elements, but '{}' has {}", first, length, other, other_length),
+              "Accelerator::split_between_processes", "give a map whose values all have the same length");
 }
 
 void PartialState::print(const std::string& line) const {

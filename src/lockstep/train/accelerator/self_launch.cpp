@@ -58,9 +58,7 @@ void become_launcher_if_configured() {
   argv.push_back(nullptr);
   ::execvp(argv.front(), argv.data());
   throw Error("the configuration " + file +
-                  " says how many processes to start, and the command `lockstep` was not "
-                  "found: " +
-                  errno_text(errno),
+                  " says how many processes to start, but the command `lockstep` was not found: " + errno_text(errno),
               program.string(), "put lockstep into PATH, start the program with `lockstep launch`, or remove the file");
 }
 

@@ -17,7 +17,7 @@ constexpr const char* kOptimizerResumed =
     "weights (--model)";
 constexpr const char* kOtherBatches = "from here on, updates take different samples than in the run that was stopped";
 constexpr const char* kOtherSchedule = "learning rates follow the new schedule from here on";
-constexpr const char* kOtherUpdates = "holds from here on";
+constexpr const char* kOtherUpdates = "applies from here on";
 constexpr const char* kOtherComparison = "the best value so far was found by the checkpoint's";
 
 // In the order of TrainingArguments. Arguments that are not listed change no result: folders, threads, devices,
@@ -66,7 +66,7 @@ std::string change_line(const std::string& name, const nlohmann::json& saved, co
            : value.is_number_float() ? fmt::format("{}", value.get<double>())
                                      : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
-  return fmt::format("{} is {}, and {} in the checkpoint: {}", name, shown(now), shown(saved), effect);
+  return fmt::format("{} is {}, but {} in the checkpoint: {}", name, shown(now), shown(saved), effect);
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ using FsdpJson = nlohmann::json;
 
 const char* const kNoOffload = "weights and gradients stay on the model's device and are not moved to the CPU";
 const char* const kNoUnits =
-    "it is for layers that are wrapped one by one; with shard_grad_op gradients are sent by buckets, whose size "
-    "ddp_bucket_cap_mb says";
-const char* const kNoGather = "it is for weights that are gathered, and with shard_grad_op every host has all weights";
+    "it is for layers that are wrapped one by one; with shard_grad_op gradients are sent in buckets, whose size "
+    "ddp_bucket_cap_mb sets";
+const char* const kNoGather = "it is for weights that are gathered, but with shard_grad_op every host has all weights";
 
 [[noreturn]] void refuse_fsdp(const std::string& what, const std::string& why, const std::string& where,
                               const std::string& fix = "leave it out") {
@@ -99,8 +99,8 @@ bool is_sharded_state_dict(const std::string& key, const FsdpJson& value, const 
   if (type == "full_state_dict") return false;
   const bool is_local = type == "local_state_dict";
   refuse_fsdp(fmt::format("fsdp_config: {} {}", key, printable(type)),
-              is_local ? "such files fit one number of ranks alone" : "it is not a type of state dict", where,
-              "write FULL_STATE_DICT, for one file of weights, or SHARDED_STATE_DICT, for one of each rank");
+              is_local ? "such files can only be read by the same number of ranks" : "it is not a type of state dict",
+              where, "write FULL_STATE_DICT, for one file of weights, or SHARDED_STATE_DICT, for one of each rank");
 }
 
 std::vector<std::string> types_in(const FsdpJson& value, const std::string& key, const std::string& where) {
@@ -169,7 +169,7 @@ void read_config(const FsdpJson& config, Sharding& sharding, const std::string& 
   if (word == "offload") refuse_fsdp("fsdp: " + word, kNoOffload, where);
   refuse_fsdp(fmt::format("fsdp: there is no '{}'{}", printable(word),
                           did_you_mean(word, {"full_shard", "shard_grad_op", "hybrid_shard", "no_shard", "auto_wrap"})),
-              "the word names nothing that FSDP can shard", where, fix);
+              "the word does not name anything that FSDP can shard", where, fix);
 }
 
 // A host's ranks have one copy of the weights, which takes no more memory than shards on each of them, so the two
@@ -221,7 +221,7 @@ Sharding asked_sharding(const TrainingArguments& arguments, const std::string& w
   read_config(arguments.fsdp_config, sharding, where);
   if (sharding.stage > 1 && !arguments.fuse) {
     throw UsageError(
-        fmt::format("fsdp {} with fuse false: it is the fused update that shares out gradients and weights",
+        fmt::format("fsdp {} cannot be combined with fuse false: the fused update shards gradients and weights",
                     fsdp_name(sharding)),
         where, "leave one of them out");
   }
@@ -261,8 +261,9 @@ void check_sharding(const TrainingArguments& arguments, const std::string& where
   // An optimizer that is not fused would share nothing out.
   features.require_fused<UsageError>(where);
   if (stage > 1 && (arguments.parallel_mode == "single" || arguments.parallel_mode == "dp")) {
-    throw UsageError(fmt::format("fsdp {} with parallel_mode {}", fsdp_name(sharding), arguments.parallel_mode), where,
-                     "leave one of them out: gradients and weights are shared out among ranks");
+    throw UsageError(
+        fmt::format("fsdp {} cannot be combined with parallel_mode {}", fsdp_name(sharding), arguments.parallel_mode),
+        where, "leave one of them out: gradients and weights are sharded among ranks");
   }
 }
 

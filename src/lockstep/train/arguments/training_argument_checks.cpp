@@ -15,7 +15,7 @@ namespace {
 void check_whole_steps(const char* name, double value, const std::string& where) {
   if (value < 1 || value == std::floor(value)) return;
   throw UsageError(fmt::format("{}: {} updates", name, value), where,
-                   "give a whole number, or below 1 a part of all updates");
+                   "give a whole number, or below 1 a fraction of all updates");
 }
 
 void check_together(const TrainingArguments& args, const std::string& where) {
@@ -26,28 +26,29 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   check_whole_steps("eval_steps", args.eval_steps.value_or(1), where);
   if (args.max_steps == 0) throw UsageError("max_steps: 0 updates", where, "give a number above 0, or -1 for epochs");
   if (args.load_best_model_at_end && args.eval_strategy == "no") {
-    throw UsageError("load_best_model_at_end without evaluations: nothing says which model is best", where,
+    throw UsageError("load_best_model_at_end needs evaluations: without them it is unknown which model is best", where,
                      "set eval_strategy to steps or epoch");
   }
   if (args.load_best_model_at_end && args.save_strategy == "no") {
-    throw UsageError("load_best_model_at_end with save_strategy no: the best model would be kept nowhere", where,
-                     "set save_strategy to steps, epoch or best");
+    throw UsageError(
+        "load_best_model_at_end cannot be combined with save_strategy no: the best model would not be saved", where,
+        "set save_strategy to steps, epoch or best");
   }
   if (args.save_strategy == "best" && args.eval_strategy == "no") {
-    throw UsageError("save_strategy best without evaluations", where, "set eval_strategy to steps or epoch");
+    throw UsageError("save_strategy best needs evaluations", where, "set eval_strategy to steps or epoch");
   }
   if (args.lr_scheduler_type == "reduce_lr_on_plateau" && args.eval_strategy == "no") {
-    throw UsageError("lr_scheduler_type reduce_lr_on_plateau follows evaluations, and there are none", where,
+    throw UsageError("lr_scheduler_type reduce_lr_on_plateau follows evaluations, but there are none", where,
                      "set eval_strategy to steps or epoch");
   }
   if (args.dataloader_prefetch_factor && args.dataloader_num_workers == 0) {
-    throw UsageError("dataloader_prefetch_factor without workers", where, "set dataloader_num_workers above 0");
+    throw UsageError("dataloader_prefetch_factor needs workers", where, "set dataloader_num_workers above 0");
   }
   if (args.warmup_steps > 0 && args.warmup_ratio > 0) {
-    throw UsageError("warmup_steps and warmup_ratio both", where, "leave one of them out");
+    throw UsageError("warmup_steps and warmup_ratio cannot be combined", where, "leave one of them out");
   }
   if (args.bf16 && args.fp16) {
-    throw UsageError("bf16 and fp16 both", where, "leave one of them out: bf16 needs no scaled loss");
+    throw UsageError("bf16 and fp16 cannot be combined", where, "leave one of them out; bf16 needs no scaled loss");
   }
   Features features;
   if (args.virtual_shards > 0)
@@ -60,7 +61,7 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   features.require_together<UsageError>(where);
   check_sharding(args, where);
   if (args.parallel_mode == "single" && args.replicas > 1) {
-    throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,
+    throw UsageError(fmt::format("parallel_mode single cannot be combined with {} replicas", args.replicas), where,
                      "set parallel_mode to dp, or leave replicas out");
   }
 }

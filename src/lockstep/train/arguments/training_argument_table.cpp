@@ -57,7 +57,7 @@ std::vector<TrainingArgumentRow> results_and_length() {
           "samples of one rank or replica in evaluation")
           .at_least(1),
       Row("gradient_accumulation_steps", &Args::gradient_accumulation_steps, "micro-batches of one update").at_least(1),
-      Row("num_train_epochs", &Args::num_train_epochs, "passes over the training data; fractions are fine").above(0),
+      Row("num_train_epochs", &Args::num_train_epochs, "passes over the training data; may be a fraction").above(0),
       Row("max_steps", &Args::max_steps, "updates; above 0 it wins over num_train_epochs").at_least(-1),
   };
 }
@@ -65,19 +65,25 @@ std::vector<TrainingArgumentRow> results_and_length() {
 std::vector<TrainingArgumentRow> optimizer_and_loss() {
   return {
       Row("optim", &Args::optim, "optimizer").one_of({"adamw_torch", "adamw_torch_fused", "sgd"}),
-      Row("learning_rate", &Args::learning_rate, "of the first update after warm-up").at_least(0).or_named("lr"),
-      Row("weight_decay", &Args::weight_decay, "of all parameters but biases and normalisation layers").at_least(0),
-      Row("adam_beta1", &Args::adam_beta1, "decay of the gradient's mean").at_least(0).at_most(0.999999),
-      Row("adam_beta2", &Args::adam_beta2, "decay of its square's mean").at_least(0).at_most(0.9999999),
-      Row("adam_epsilon", &Args::adam_epsilon, "added to the denominator").at_least(0),
-      Row("max_grad_norm", &Args::max_grad_norm, "clip the gradients' norm to this; 0: do not").at_least(0),
+      Row("learning_rate", &Args::learning_rate, "learning rate of the first update after warm-up")
+          .at_least(0)
+          .or_named("lr"),
+      Row("weight_decay", &Args::weight_decay, "weight decay of all parameters except biases and normalisation layers")
+          .at_least(0),
+      Row("adam_beta1", &Args::adam_beta1, "decay of the gradient's running mean").at_least(0).at_most(0.999999),
+      Row("adam_beta2", &Args::adam_beta2, "decay of the squared gradient's running mean")
+          .at_least(0)
+          .at_most(0.9999999),
+      Row("adam_epsilon", &Args::adam_epsilon, "number added to the denominator").at_least(0),
+      Row("max_grad_norm", &Args::max_grad_norm, "clip the gradients' norm to this; 0: no clipping").at_least(0),
       Row("lr_scheduler_type", &Args::lr_scheduler_type, "schedule of the learning rate").one_of(scheduler_choices()),
       Row("lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "the schedule's own arguments, as a JSON object"),
-      Row("warmup_steps", &Args::warmup_steps, "updates of warm-up; below 1: that part of all updates").at_least(0),
-      Row("warmup_ratio", &Args::warmup_ratio, "part of all updates that is warm-up").at_least(0).at_most(1),
-      Row("bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay fp32, and small models gain little"),
-      Row("fp16", &Args::fp16, "the same in fp16, with a scaled loss"),
-      Row("label_smoothing_factor", &Args::label_smoothing_factor, "share of each label that all classes get")
+      Row("warmup_steps", &Args::warmup_steps, "warm-up updates; below 1: a fraction of all updates").at_least(0),
+      Row("warmup_ratio", &Args::warmup_ratio, "fraction of all updates that are warm-up").at_least(0).at_most(1),
+      Row("bf16", &Args::bf16, "compute in bf16 where it is safe; weights stay fp32, and small models gain little"),
+      Row("fp16", &Args::fp16, "compute in fp16 where it is safe, with a scaled loss"),
+      Row("label_smoothing_factor", &Args::label_smoothing_factor,
+          "share of each label's weight that is spread over all classes")
           .at_least(0)
           .at_most(1),
       Row("gradient_checkpointing", &Args::gradient_checkpointing,
@@ -90,7 +96,8 @@ std::vector<TrainingArgumentRow> cadence() {
   const std::vector<std::string> strategies{"no", "steps", "epoch"};
   return {
       Row("logging_strategy", &Args::logging_strategy, "when to log").one_of(strategies),
-      Row("logging_steps", &Args::logging_steps, "updates between two logs; below 1: that part of all").above(0),
+      Row("logging_steps", &Args::logging_steps, "updates between two logs; below 1: a fraction of all updates")
+          .above(0),
       Row("logging_first_step", &Args::logging_first_step, "log the first update too"),
       Row("logging_nan_inf_filter", &Args::logging_nan_inf_filter,
           "leave losses that are NaN or infinite out of logged means"),
@@ -99,56 +106,61 @@ std::vector<TrainingArgumentRow> cadence() {
       Row("eval_steps", &Args::eval_steps, "updates between two evaluations; default: logging_steps").above(0),
       Row("eval_delay", &Args::eval_delay, "epochs or updates before the first evaluation").at_least(0),
       Row("eval_on_start", &Args::eval_on_start, "evaluate before the first update"),
-      Row("prediction_loss_only", &Args::prediction_loss_only, "evaluate the loss alone, no metrics"),
+      Row("prediction_loss_only", &Args::prediction_loss_only, "evaluate only the loss, no metrics"),
       Row("save_strategy", &Args::save_strategy, "when to save a checkpoint").one_of({"no", "steps", "epoch", "best"}),
-      Row("save_steps", &Args::save_steps, "updates between two checkpoints; below 1: that part of all").above(0),
-      Row("save_total_limit", &Args::save_total_limit, "checkpoints that are kept: the newest, and the best")
+      Row("save_steps", &Args::save_steps, "updates between two checkpoints; below 1: a fraction of all updates")
+          .above(0),
+      Row("save_total_limit", &Args::save_total_limit, "number of checkpoints to keep: the newest, and the best")
           .at_least(1),
       Row("save_only_model", &Args::save_only_model,
-          "checkpoints hold the model alone, and no training resumes from them"),
+          "checkpoints contain only the model, so no training can resume from them"),
       Row("save_in_background", &Args::save_in_background,
-          "continue while a copy of what a checkpoint holds is written; default: unless weights are in shards"),
+          "continue training while a copy of the checkpoint's content is written; default: true unless weights are in "
+          "shards"),
       Row("enable_jit_checkpoint", &Args::enable_jit_checkpoint,
-          "on Ctrl-C, SIGTERM, SIGUSR1 or another warning of a batch system save a checkpoint and end with code 130 or "
-          "143"),
+          "on Ctrl-C, SIGTERM, SIGUSR1 or another warning from a batch system, save a checkpoint and end with code 130 "
+          "or 143"),
       Row("load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"),
-      Row("metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"),
-      Row("greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"),
+      Row("metric_for_best_model", &Args::metric_for_best_model,
+          "metric that decides which model is best; default: loss"),
+      Row("greater_is_better", &Args::greater_is_better,
+          "whether a greater metric is better; default: true unless its name ends in 'loss'"),
   };
 }
 
 std::vector<TrainingArgumentRow> data_and_ranks() {
   return {
-      Row("seed", &Args::seed, "of weights, dropout and the order of samples").at_least(0),
-      Row("data_seed", &Args::data_seed, "of the order of samples alone").at_least(0),
+      Row("seed", &Args::seed, "seed of weights, dropout and the order of samples").at_least(0),
+      Row("data_seed", &Args::data_seed, "seed of only the order of samples").at_least(0),
       Row("dataloader_num_workers", &Args::dataloader_num_workers, "threads that read ahead").at_least(0).at_most(1024),
-      Row("dataloader_prefetch_factor", &Args::dataloader_prefetch_factor, "batches that each may be ahead")
+      Row("dataloader_prefetch_factor", &Args::dataloader_prefetch_factor, "batches that each thread may read ahead")
           .at_least(1)
           .at_most(1024),
       Row("dataloader_drop_last", &Args::dataloader_drop_last, "leave out the epoch's last, smaller batch"),
-      Row("group_by_length", &Args::group_by_length, "put samples of about one length together")
+      Row("group_by_length", &Args::group_by_length, "put samples of similar length together")
           .or_named("train_sampling_strategy"),
-      Row("use_cpu", &Args::use_cpu, "stay on the CPU even if there is CUDA").or_named("no_cuda"),
+      Row("use_cpu", &Args::use_cpu, "stay on the CPU even if CUDA is available").or_named("no_cuda"),
       Row("parallel_mode", &Args::parallel_mode, "how devices share the work").one_of({"auto", "single", "dp", "ddp"}),
       Row("replicas", &Args::replicas, "copies of the model in one process (dp); 0: one for each device")
           .at_least(0)
           .at_most(256),
-      Row("ddp_backend", &Args::ddp_backend, "engine between ranks; default: the fastest that fits"),
+      Row("ddp_backend", &Args::ddp_backend, "engine that connects the ranks; default: the fastest that fits"),
       Row("ddp_bucket_cap_mb", &Args::ddp_bucket_cap_mb, "MiB of gradients sent together").above(0).at_most(65536),
       Row("ddp_broadcast_buffers", &Args::ddp_broadcast_buffers, "send rank 0's buffers before each forward"),
-      Row("ddp_timeout", &Args::ddp_timeout, "seconds until a collective has failed").above(0).at_most(31536000),
-      Row("fuse", &Args::fuse, "ranks share the work of the update where they can"),
+      Row("ddp_timeout", &Args::ddp_timeout, "seconds after which a collective fails").above(0).at_most(31536000),
+      Row("fuse", &Args::fuse, "let ranks share the work of the update if they can"),
       Row("virtual_shards", &Args::virtual_shards,
           "parts of each update; above 0: the same bits on any number of ranks")
           .at_least(0)
           .at_most(65536),
       Row("survive_lost_ranks", &Args::survive_lost_ranks,
           "if a rank is lost, the others continue; needs virtual_shards and lockstep run"),
-      Row("fsdp", &Args::fsdp, "shard_grad_op, hybrid_shard: ranks share out gradients too; full_shard: and weights"),
-      Row("fsdp_config", &Args::fsdp_config, "options of FullyShardedDataParallel, as JSON; most have no counterpart"),
-      Row("disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"),
+      Row("fsdp", &Args::fsdp, "shard_grad_op, hybrid_shard: ranks also shard gradients; full_shard: also weights"),
+      Row("fsdp_config", &Args::fsdp_config,
+          "options of FullyShardedDataParallel, as JSON; most have no counterpart here"),
+      Row("disable_tqdm", &Args::disable_tqdm, "show no progress bar; default: true unless in a terminal"),
       Row("report_to", &Args::report_to, "what else records the logs").one_of({"none", "tensorboard", "all"}),
-      Row("logging_dir", &Args::logging_dir, "folder of TensorBoard's files"),
+      Row("logging_dir", &Args::logging_dir, "folder for TensorBoard's files"),
   };
 }
 

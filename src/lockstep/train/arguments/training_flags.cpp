@@ -24,7 +24,7 @@ std::string flag_names(const TrainingArgumentInfo& info) {
 }  // namespace
 
 void TrainingFlags::add(CLI::App& app, const std::vector<std::string>& names) {
-  app.add_option("--config", config_, "JSON or YAML file with training arguments; flags win over it")
+  app.add_option("--config", config_, "JSON or YAML file with training arguments; flags override it")
       ->group("Training");
   for (const TrainingArgumentInfo& info : training_argument_infos()) {
     if (!names.empty() && std::find(names.begin(), names.end(), info.name) == names.end()) continue;

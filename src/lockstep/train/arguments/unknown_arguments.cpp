@@ -18,10 +18,10 @@ namespace {
 // Why `name` is not an argument, to follow the name and a colon.
 std::string refusal_reason(const std::string& name) {
   const std::string reason = unsupported_training_argument(name);
-  if (!reason.empty()) return "Hugging Face's Trainer has it, this one has not: " + reason;
+  if (!reason.empty()) return "Hugging Face's Trainer has it, but this one does not: " + reason;
   const std::string flag = script_flag(name);
   if (!flag.empty()) return "it is a flag of lockstep train, " + flag;
-  return "there is none of that name" + suggested_argument(name);
+  return "there is no argument of that name" + suggested_argument(name);
 }
 
 }  // namespace

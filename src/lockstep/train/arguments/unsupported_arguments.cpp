@@ -8,14 +8,14 @@ namespace {
 
 const std::map<std::string, std::string>& unsupported_reasons() {
   static const char* const kEvaluation = "evaluation computes in the precision of the training";
-  static const char* const kProducts = "it is LibTorch's to say: at::globalContext().setAllowTF32CuBLAS";
+  static const char* const kProducts = "LibTorch decides it: at::globalContext().setAllowTF32CuBLAS";
   static const char* const kAlways = "it always holds here";
   static const char* const kService = "it is of another library or service";
   static const char* const kHub = "nothing is uploaded: output_dir is the folder that one would upload";
   static const char* const kCompiler = "it compiles Python, and the models here are C++";
   static const char* const kLiger = "its kernels are Triton programs for GPUs";
   static const char* const kSharded =
-      "Lockstep shares out gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and weights too with "
+      "Lockstep shards gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and also weights with "
       "full_shard, its stage 3";
   static const std::map<std::string, std::string> reasons{
       {"fp16_full_eval", kEvaluation},
@@ -27,7 +27,7 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"restore_callback_states_from_checkpoint", kAlways},
       {"eval_do_concat_batches", kAlways},
       {"dataloader_persistent_workers", kAlways},
-      {"dataloader_pin_memory", "give the loader page-locked memory where the program makes it"},
+      {"dataloader_pin_memory", "set pin_memory of the loader in the program"},
       {"ignore_data_skip", "skipping costs nothing here"},
       {"auto_find_batch_size", "give the batch size"},
       {"torch_empty_cache_steps", "PYTORCH_CUDA_ALLOC_CONF tells the allocator when to give memory back"},
@@ -35,16 +35,16 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"batch_eval_metrics", "metrics see all outputs at once"},
       {"include_for_metrics", "metrics see outputs and labels"},
       {"eval_use_gather_object", "outputs are tensors"},
-      {"save_on_each_node", "all ranks write into one folder"},
+      {"save_on_each_node", "all ranks write to one folder"},
       {"full_determinism", "the same seed, ranks and threads give the same bits"},
       {"length_column_name", "lengths are counted from the tokens"},
       {"label_names", "the labels are the tensor \"labels\""},
-      {"log_level", "LOCKSTEP_LOG_LEVEL says it"},
+      {"log_level", "LOCKSTEP_LOG_LEVEL sets it"},
       {"log_level_replica", "ranks but the first are quiet"},
       {"log_on_each_node", "ranks but the first are quiet"},
       {"skip_memory_metrics", "memory is in metrics.jsonl"},
-      {"local_rank", "the launcher's environment says it"},
-      {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
+      {"local_rank", "the launcher's environment sets it"},
+      {"overwrite_output_dir", "existing checkpoints stay until save_total_limit removes them"},
       {"remove_unused_columns", "a model ignores tensors that it does not know"},
       {"deepspeed", kSharded},
       {"push_to_hub", kHub},
@@ -54,7 +54,7 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"hub_strategy", kHub},
       {"hub_always_push", kHub},
       {"hub_revision", kHub},
-      {"run_name", "output_dir tells runs apart, in TensorBoard too"},
+      {"run_name", "output_dir distinguishes runs, also in TensorBoard"},
       {"project", kService},
       {"trackio_space_id", kService},
       {"trackio_bucket_id", kService},
@@ -65,21 +65,21 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"use_liger_kernel", kLiger},
       {"liger_kernel_config", kLiger},
       {"optim_args", "give the optimizer's numbers as arguments of their own, such as adam_beta1 and weight_decay"},
-      {"optim_target_modules", "it is for optimizers that Lockstep has not: GaLore, APOLLO, LOMO"},
-      {"activation_checkpointing_kwargs", "gradient_checkpointing has one way here"},
-      {"gradient_checkpointing_kwargs", "gradient_checkpointing has one way here"},
-      {"use_cache", "training keeps no keys and values of earlier tokens"},
+      {"optim_target_modules", "it is for optimizers that Lockstep does not have: GaLore, APOLLO, LOMO"},
+      {"activation_checkpointing_kwargs", "gradient_checkpointing has only one form here"},
+      {"gradient_checkpointing_kwargs", "gradient_checkpointing has only one form here"},
+      {"use_cache", "training caches no keys and values of earlier tokens"},
       {"neftune_noise_alpha", "no noise is added to embeddings"},
       {"include_num_input_tokens_seen", "tokens are not counted in the logs"},
-      {"parallelism_config", "Lockstep splits data alone, among all ranks"},
+      {"parallelism_config", "Lockstep splits only the data, among all ranks"},
       {"debug", "a loss that is NaN or infinite is reported with its rank without it, and there are no TPUs"},
       {"dataloader_multiprocessing_context", "workers are threads"},
       {"dataloader_in_order", kAlways},
       {"ddp_static_graph", "parameters without a gradient are found without it"},
       {"accelerator_config", "its split_batches, dispatch_batches and even_batches are not here"},
-      {"do_train", "the subcommand says it: lockstep train"},
-      {"do_eval", "the subcommand says it: lockstep evaluate"},
-      {"do_predict", "the subcommand says it: lockstep predict"},
+      {"do_train", "the subcommand decides it: lockstep train"},
+      {"do_eval", "the subcommand decides it: lockstep evaluate"},
+      {"do_predict", "the subcommand decides it: lockstep predict"},
   };
   return reasons;
 }

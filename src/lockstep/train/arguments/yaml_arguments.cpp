@@ -29,7 +29,8 @@ class YamlReader {
       const std::string& key = item.first.Scalar();
       const auto [first, is_new] = lines.emplace(key, item.first.Mark().line + 1);
       if (!is_new) {
-        refuse(item.first, fmt::format("the key '{}' comes twice: here and in line {}", printable(key), first->second));
+        refuse(item.first,
+               fmt::format("the key '{}' occurs twice: here and in line {}", printable(key), first->second));
       }
       object[key] = value_of(item.second, depth == 0 && is_text_(key), depth + 1);
     }

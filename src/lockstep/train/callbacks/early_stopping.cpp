@@ -35,15 +35,14 @@ EarlyStoppingCallback::EarlyStoppingCallback(int patience, double threshold)
 
 void EarlyStoppingCallback::on_train_begin(TrainerEvent& event) {
   if (event.args.eval_strategy != "no") return;
-  throw UsageError("early stopping without evaluations", "EarlyStoppingCallback",
-                   "set eval_strategy to steps or epoch");
+  throw UsageError("early stopping needs evaluations", "EarlyStoppingCallback", "set eval_strategy to steps or epoch");
 }
 
 void EarlyStoppingCallback::on_evaluate(TrainerEvent& event) {
   const std::string metric = best_model_metric(event.args);
   const std::optional<double> value = event.logs != nullptr ? find_log(*event.logs, metric) : std::nullopt;
   if (!value) {
-    throw UsageError("early stopping needs " + metric + ", and the evaluation has no such metric",
+    throw UsageError("early stopping needs " + metric + ", but the evaluation has no such metric",
                      "EarlyStoppingCallback", "set metric_for_best_model to a metric that is computed");
   }
   // Compared with the best value so far, not with the last sufficient improvement: several steps that are each too

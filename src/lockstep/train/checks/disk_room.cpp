@@ -48,19 +48,19 @@ std::string check_disk_room(const TrainingArguments& args, const TrainingPlan& p
   const std::int64_t checkpoints = kept_checkpoints(args, plan);
   if (checkpoints == 0) {
     if (saved.weights <= free_bytes) return "";
-    return fmt::format("the trained model will take {}, and {} has {} left: make room before it is saved",
+    return fmt::format("the trained model will take {}, but {} has only {} left: free space before it is saved",
                        in_mb(saved.weights), args.output_dir, in_mb(free_bytes));
   }
   if (2 * saved.weights > free_bytes) {
-    throw Error(fmt::format("the trained model and one checkpoint will take {}, and the file system has {} left",
+    throw Error(fmt::format("the trained model and one checkpoint will take {}, but the file system has only {} left",
                             in_mb(2 * saved.weights), in_mb(free_bytes)),
-                args.output_dir, "make room, or name a folder on another disk: --output-dir");
+                args.output_dir, "free space, or name a folder on another disk: --output-dir");
   }
   const std::int64_t each = saved.weights + saved.optimizer_state;
   if (checkpoints * each <= free_bytes - saved.weights) return "";
   return fmt::format(
       "{} checkpoints of {} each and the trained model will not fit into the {} that {} has left: set "
-      "save_total_limit, save less often, or make room",
+      "save_total_limit, save less often, or free space",
       checkpoints, in_mb(each), in_mb(free_bytes), args.output_dir);
 }
 

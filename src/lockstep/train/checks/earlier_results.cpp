@@ -35,7 +35,7 @@ std::string earlier_results_line(const std::string& output_dir, std::optional<st
                           *limit)
             : std::string();
     return fmt::format(
-        "{} already has {} of an earlier training, and this one starts from the beginning: it replaces checkpoints of "
+        "{} already has {} of an earlier training, but this one starts from the beginning: it replaces checkpoints of "
         "the same steps, the saved model and its metrics{}. --resume-from-checkpoint true continues the earlier "
         "training; another --output-dir keeps its results",
         output_dir, names_of(checkpoints), removal);
@@ -43,7 +43,7 @@ std::string earlier_results_line(const std::string& output_dir, std::optional<st
   std::error_code ignored;
   if (!fs::exists(fs::path(output_dir) / kModel, ignored)) return "";
   return fmt::format(
-      "{} already has {} of an earlier training, which left no checkpoint to resume from: the model of this one "
+      "{} already has {} of an earlier training, which left no checkpoint to resume from: this training's model "
       "replaces it. Another --output-dir keeps it",
       output_dir, kModel);
 }

@@ -128,9 +128,9 @@ std::vector<std::string> warnings_of_model(const std::vector<SettingDifference>&
   }
   if (changes.size() > kMost) {
     warnings.push_back(
-        fmt::format("{} further settings of the model are not those of the checkpoint", changes.size() - kMost));
+        fmt::format("{} more settings of the model differ from the checkpoint's", changes.size() - kMost));
   }
-  warnings.push_back("the model or tokenizer is not set as in the checkpoint: --model " + checkpoint +
+  warnings.push_back("the settings of the model or tokenizer differ from the checkpoint's: --model " + checkpoint +
                      " takes both from there");
   return warnings;
 }

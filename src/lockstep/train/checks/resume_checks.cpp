@@ -50,7 +50,7 @@ void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& ar
   const auto require = [&](const char* name, const std::string& before, const std::string& now, bool is_same) {
     if (is_same) return;
     throw UsageError(
-        fmt::format("{} is {}, and {} in the checkpoint, whose state is of that kind", name, now, before), path,
+        fmt::format("{} is {}, but {} in the checkpoint, whose state is of that kind", name, now, before), path,
         fmt::format("give {} {}, or start a new training from its weights: --model {}", name, before, path));
   };
   const auto is_plateau = [](const std::string& type) { return type == "reduce_lr_on_plateau"; };
@@ -73,7 +73,7 @@ ResumeState state_of_slices(const Checkpoint& checkpoint, int rank) {
 
 void require_same_step(const Checkpoint& checkpoint, const TrainerState& state) {
   if (state.global_step == checkpoint.step()) return;
-  throw Error(fmt::format("trainer_state.json is of step {}, and manifest.json of step {}", state.global_step,
+  throw Error(fmt::format("trainer_state.json is of step {}, but manifest.json of step {}", state.global_step,
                           checkpoint.step()),
               checkpoint.path(), "resume from another checkpoint");
 }
@@ -89,7 +89,7 @@ SamplerState training_position(const std::map<std::string, SamplerState>& sample
 void require_same_samples(const SamplerState& saved, std::int64_t samples, const std::string& path) {
   if (saved.dataset_size == samples) return;
   throw UsageError(
-      fmt::format("the training data has {} samples, and {} in the checkpoint", samples, saved.dataset_size), path,
+      fmt::format("the training data has {} samples, but {} in the checkpoint", samples, saved.dataset_size), path,
       "resume with the data of the saved run (--train-file, --max-train-samples), or start a new training from its "
       "weights: --model " +
           path);

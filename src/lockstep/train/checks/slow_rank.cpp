@@ -31,8 +31,8 @@ std::string slow_rank_line(Communicator& group, double waited_s, double training
   if (!slow) return "";
   const Peer& peer = group.membership().peers[static_cast<std::size_t>(slow->rank)];
   return fmt::format(
-      "Rank {} on {} was slow: the other ranks waited for it during {:.0f} % of the training. Look at that host's "
-      "load, its cores, and how long the rank's batches are; --trace shows the steps.",
+      "Rank {} on {} was slow: the other ranks waited for it during {:.0f} % of the training. Check that host's load "
+      "and cores, and how long the rank's batches are; --trace shows the steps.",
       slow->rank, printable(peer.host), 100 * slow->share);
 }
 

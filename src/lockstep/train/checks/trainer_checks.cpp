@@ -52,8 +52,8 @@ void check_best_metric(const TrainerOptions& options) {
 
 void check_trainer_options(const TrainerOptions& options) {
   if (static_cast<bool>(options.model) == static_cast<bool>(options.model_init)) {
-    throw UsageError(options.model ? "a trainer with a model and a model_init" : "a trainer without a model", "Trainer",
-                     "give TrainerOptions::model, or model_init");
+    throw UsageError(options.model ? "a trainer cannot have both a model and a model_init" : "a trainer needs a model",
+                     "Trainer", "give TrainerOptions::model, or model_init");
   }
   check_training_arguments(options.args);
   check_backend(options.args);
@@ -68,7 +68,7 @@ void check_trainer_model(const TrainerOptions& options) {
   if (!options.model) throw UsageError("model_init returned no model", "Trainer", "return a model");
   if (options.args.gradient_checkpointing && !options.model->recomputes_activations()) {
     throw UsageError(
-        "gradient_checkpointing, and the model keeps its activations", "Trainer",
+        "gradient_checkpointing has no effect: the model keeps its activations", "Trainer",
         "leave it out; a program may give a model that recomputes them (ModelOptions::gradient_checkpointing)");
   }
 }

@@ -205,13 +205,14 @@ void TrainingData::require_as_ranks(const std::string& of_ranks) const {
     refuse_data("this process cannot take a lost rank's place, because its model is not that of the others; " +
                     describe(found, "this process", "the others"),
                 "the process that was to join",
-                "give it the model folder and tokenizer of the job's start. The others continue");
+                "give it the model folder and tokenizer that the job started with. The others continue");
   }
-  refuse_data("this process cannot take a lost rank's place, because it has not read what the others train on; " +
-                  describe(found, "this process", "the others"),
-              file_of(found),
-              "leave files as they are while a job trains: with the file of the job's start a process can join. "
-              "The others continue without this one");
+  refuse_data(
+      "this process cannot take a lost rank's place, because it has not read the data that the others train on; " +
+          describe(found, "this process", "the others"),
+      file_of(found),
+      "leave files as they are while a job trains: with the file that the job started with a process can join. The "
+      "others continue without this one");
 }
 
 std::string TrainingData::change_since(const std::string& of_memory) const {
@@ -260,7 +261,7 @@ std::vector<std::string> TrainingData::require_as_saved(const std::string& saved
     }
     const Difference* const of_tokenizer = find_of_tokenizer(all);
     refuse_data("the checkpoint was trained on other data; " + text +
-                    (of_tokenizer ? ". The tokenizer is another one, too: " + describe(*of_tokenizer, me, them) : ""),
+                    (of_tokenizer ? ". The tokenizer also differs: " + describe(*of_tokenizer, me, them) : ""),
                 file_of(found) + ", " + path,
                 std::string("resume with the data ") + (of_tokenizer ? "and the tokenizer " : "") +
                     "of the saved run, or start a new training from its weights: --model " + path);

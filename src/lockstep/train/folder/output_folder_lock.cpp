@@ -40,7 +40,7 @@ OutputFolderLock::Try OutputFolderLock::try_new_lock(const std::string& folder) 
     UniqueFd fd = open_lock_file(path);
     if (!fd) {
       throw Error("cannot make the lock file " + path + ": " + errno_text(errno), folder,
-                  "give an --output-dir that you may write to, with space on its disk");
+                  "give an --output-dir that you may write to, on a disk with free space");
     }
     const auto made = [&](bool is_held) {
       return std::shared_ptr<const OutputFolderLock>(new OutputFolderLock(path, std::move(fd), is_held));
@@ -55,8 +55,10 @@ OutputFolderLock::Try OutputFolderLock::try_new_lock(const std::string& folder) 
       std::vector<FolderHolder> holders = holders_in(fd.get());
       return {nullptr, holders.empty() ? std::nullopt : std::optional<FolderHolder>(std::move(holders.front()))};
     }
-    log_warning("{}: the file system knows no locks ({}): a second training into it would not be noticed", folder,
-                errno_text(errno));
+    log_warning(
+        "{}: this file system does not support file locks ({}), so a second training in the same folder would go "
+        "unnoticed",
+        folder, errno_text(errno));
     return {made(false), {}};
   }
 }

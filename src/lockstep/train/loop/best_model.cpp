@@ -28,8 +28,8 @@ double BestModel::value_in(const Logs& metrics) const {
   if (const std::optional<double> value = find_log(metrics, name)) return *value;
   std::vector<std::string> names;
   for (const auto& [known, number] : metrics) names.push_back(known);
-  throw UsageError("the evaluation has no " + name + ", which is to say which model is best", "metric_for_best_model",
-                   fmt::format("give one of {}", fmt::join(names, ", ")));
+  throw UsageError("the evaluation has no " + name + ", which is to decide which model is best",
+                   "metric_for_best_model", fmt::format("give one of {}", fmt::join(names, ", ")));
 }
 
 void BestModel::compare(double value) {
@@ -37,7 +37,8 @@ void BestModel::compare(double value) {
   if (std::isnan(value)) {
     if (std::exchange(has_warned_, true)) return;
     return context_.print(fmt::format(
-        "warning: {} is NaN at step {}, so it does not say whether this model is the best. A correlation is NaN if all "
+        "warning: {} is NaN at step {}, so it does not show whether this model is the best. A correlation is NaN if "
+        "all "
         "labels or all predictions are equal; a loss, if the weights or the data are not numbers. Look at the "
         "evaluation data, or choose another metric (metric_for_best_model)",
         best_model_metric(args), context_.state.global_step));
@@ -62,7 +63,7 @@ void BestModel::find(const std::string& beside) {
   for (const std::string& folder : {context_.args().output_dir, beside}) {
     const std::string here = (std::filesystem::path(folder) / name).string();
     if (folder.empty() || !std::filesystem::exists(here, ignored)) continue;
-    context_.print(fmt::format("The best model is recorded as {}, which is not there: taking {}.", recorded, here));
+    context_.print(fmt::format("The best model is recorded as {}, which does not exist: taking {}.", recorded, here));
     recorded = here;
     return;
   }
@@ -72,11 +73,11 @@ void BestModel::load() {
   find("");
   const std::string& folder = context_.state.best_model_checkpoint;
   if (folder.empty()) {
-    return context_.print(fmt::format(
-        "warning: load_best_model_at_end, and no evaluation found a best model: {}. The model keeps the weights of the "
-        "last step",
-        has_warned_ ? best_model_metric(context_.args()) + " was NaN each time"
-                    : "there was none; make eval_steps smaller than the number of steps"));
+    return context_.print(
+        fmt::format("warning: load_best_model_at_end was set, but no evaluation found a best model: {}. The model "
+                    "keeps the weights of the last step",
+                    has_warned_ ? best_model_metric(context_.args()) + " was NaN each time"
+                                : "there was none; make eval_steps smaller than the number of steps"));
   }
   const Checkpoint best = context_.group ? open_checkpoint(folder, *context_.group) : Checkpoint(folder);
   ModelWeights(context_).load(best, "weights of the best model, " + folder);

@@ -111,16 +111,18 @@ void require_slices_for(int ranks, const TrainingArguments& args) {
     throw UsageError(what, "training arguments", fix);
   };
   if (args.parallel_mode == "dp" || args.replicas > 1) {
-    refuse(fmt::format("virtual_shards with parallel_mode {} and {} replicas", args.parallel_mode, args.replicas),
+    refuse(fmt::format("virtual_shards cannot be combined with parallel_mode {} and {} replicas", args.parallel_mode,
+                       args.replicas),
            "leave both out: ranks share the shards (lockstep run --nproc-per-node N)");
   }
   if (args.parallel_mode == "single" && ranks > 1) {
-    refuse(fmt::format("virtual_shards with parallel_mode single in a job of {} ranks", ranks),
+    refuse(fmt::format("virtual_shards cannot be combined with parallel_mode single in a job of {} ranks", ranks),
            "leave parallel_mode out, or start one process without a launcher");
   }
   if (args.virtual_shards < ranks) {
-    refuse(fmt::format("virtual_shards {} for {} ranks: a rank would have nothing to do", args.virtual_shards, ranks),
-           "start fewer ranks, or take more shards, which changes the batch of an update");
+    refuse(fmt::format("virtual_shards {} is too small for {} ranks: a rank would have nothing to do",
+                       args.virtual_shards, ranks),
+           "start fewer ranks, or use more shards, which changes the batch of an update");
   }
 }
 
@@ -147,9 +149,9 @@ void require_engine_for(int ranks, const TrainingArguments& args) {
   if (args.virtual_shards > 0) return require_slices_for(ranks, args);
   const bool is_of_one_process = args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1;
   if (ranks == 1 || !is_of_one_process) return;
-  throw UsageError(
-      fmt::format("parallel_mode {} and replicas {} in a job of {} ranks", args.parallel_mode, args.replicas, ranks),
-      "training arguments", "leave both out, or start one process without a launcher");
+  throw UsageError(fmt::format("parallel_mode {} and replicas {} cannot be used in a job of {} ranks",
+                               args.parallel_mode, args.replicas, ranks),
+                   "training arguments", "leave both out, or start one process without a launcher");
 }
 
 ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group,
@@ -162,7 +164,7 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
             fmt::format("DistributedDataParallel: {} ranks, engine {}", world_size, group->engine())};
   }
   if (args.parallel_mode == "ddp") {
-    throw UsageError("parallel_mode ddp in a process that is alone", "training arguments",
+    throw UsageError("parallel_mode ddp cannot be used in a single process", "training arguments",
                      "start it with lockstep run --nproc-per-node N, or leave parallel_mode out");
   }
   const bool may_copy = args.parallel_mode != "single";
@@ -175,7 +177,7 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
       return {EngineKind::Single, 1, text_of_one_replica(args, model, is_rank)};
     }
     throw UsageError(
-        fmt::format("{} replicas of a model {}", replicas,
+        fmt::format("{} replicas cannot be made of a model {}", replicas,
                     model.module() ? "whose loss compares the samples of a batch" : "that cannot be copied"),
         "training arguments", "use lockstep run --nproc-per-node N instead of replicas");
   }
@@ -189,7 +191,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   const Sharding sharding = sharding_of(args, "training arguments");
   const int stage = sharding.stage;
   if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel)  // FSDP becomes NO_SHARD, too
-    log_warning("fsdp {}: this job has one rank, so nothing is shared out", fsdp_name(sharding));
+    log_warning("fsdp {}: this job has one rank, so nothing is sharded", fsdp_name(sharding));
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));

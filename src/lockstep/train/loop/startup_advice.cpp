@@ -76,12 +76,13 @@ void warn_of_cadence(const TrainingArguments& args, const TrainingPlan& plan, bo
         fmt::format("eval_steps ({}) > total steps ({}): nothing will be evaluated", plan.eval_steps, plan.max_steps));
   }
   if (has_eval && args.eval_strategy == "no") {
-    warnings.push_back("there is evaluation data, and eval_strategy is no: no evaluation before training has ended");
+    warnings.push_back(
+        "there is evaluation data, but eval_strategy is no: nothing is evaluated before training has ended");
   }
   if (args.load_best_model_at_end && args.save_strategy != "best" &&
       (args.save_strategy != args.eval_strategy ||
        (args.save_strategy == "steps" && plan.save_steps % plan.eval_steps != 0))) {
-    warnings.push_back("evaluations and checkpoints do not fall together: each best model is saved besides");
+    warnings.push_back("evaluations and checkpoints are at different steps: each best model is saved as well");
   }
   if (plan.warmup_steps >= plan.max_steps && plan.warmup_steps > 0) {
     warnings.push_back(fmt::format("warm-up takes {} of {} steps: the learning rate never reaches its full value",

@@ -139,7 +139,7 @@ void TrainingCheckpoints::resume() {
   if (!search.damaged.empty()) context_.print(search.notice());
   run_together(context_.group, "resuming", [&] {  // only the first rank has searched
     if (search.newest || search.damaged.empty()) return;
-    throw Error("no checkpoint is whole, and a training that starts over would write over them", output_dir,
+    throw Error("no checkpoint is whole, and a training that starts over would overwrite them", output_dir,
                 "repair or restore one; to start over, move the folder away or leave resume_from_checkpoint out");
   });
   if (search.newest) {
@@ -151,8 +151,8 @@ void TrainingCheckpoints::resume() {
 
 void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   if (!checkpoint.has_file(kSchedulerFile)) {
-    throw UsageError("the checkpoint holds the model alone (save_only_model): no training can resume from it",
-                     checkpoint.path(), "give it as --model, or take a checkpoint with optimizer and generators");
+    throw UsageError("the checkpoint contains only the model (save_only_model), so no training can resume from it",
+                     checkpoint.path(), "give it as --model, or use a checkpoint with optimizer and generators");
   }
   const TrainingArguments& args = context_.args();
   require_generators(checkpoint);

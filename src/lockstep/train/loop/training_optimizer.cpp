@@ -38,7 +38,7 @@ Groups decay_groups(TrainableModel& model, const OptionsType& options) {
   }
   if (groups.empty()) {
     throw UsageError("the model has no parameter that requires a gradient", "Trainer",
-                     "unfreeze what is to be trained");
+                     "unfreeze the parameters that are to be trained");
   }
   return groups;
 }

@@ -27,10 +27,10 @@ void plan_epoch(const TrainingArguments& args, TrainingPlan& plan) {
   plan.micro_batches_per_epoch = args.dataloader_drop_last ? whole : all;
   if (plan.micro_batches_per_epoch == 0) {
     throw UsageError(
-        fmt::format("{} samples make no whole batch of {} on {} {}, and dataloader_drop_last leaves "
-                    "out what is smaller",
-                    plan.samples, plan.rank_batch_size, plan.world_size, plan.has_slices ? "virtual shards" : "ranks"),
-        "training data", "take a smaller per_device_train_batch_size, or leave dataloader_drop_last out");
+        fmt::format(
+            "{} samples do not fill a batch of {} on {} {}, and dataloader_drop_last leaves out smaller batches",
+            plan.samples, plan.rank_batch_size, plan.world_size, plan.has_slices ? "virtual shards" : "ranks"),
+        "training data", "use a smaller per_device_train_batch_size, or leave dataloader_drop_last out");
   }
   plan.dropped_samples = args.dataloader_drop_last ? plan.samples - whole * per_micro_batch : 0;
   plan.updates_per_epoch = updates_of(plan.micro_batches_per_epoch, plan);

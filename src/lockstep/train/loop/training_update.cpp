@@ -136,7 +136,7 @@ void TrainingUpdate::require_sound_weights(const UpdateTotals& totals) {
   throw Error(
       fmt::format("the weights contain NaN or infinity (first in {})", name),
       fmt::format("step {}, rank {} of {}", context_.state.global_step + 1, context_.rank(), context_.world_size()),
-      "lower learning_rate, set max_grad_norm or warmup_steps, look at the data of this step; checkpoints of "
+      "lower learning_rate, set max_grad_norm or warmup_steps, and look at the data of this step; checkpoints of "
       "earlier steps are whole. --stop-on-nan false continues regardless");
 }
 

@@ -91,10 +91,11 @@ at::Tensor gather_in_order(const std::vector<at::Tensor>& parts, const SampleSha
   numbers[kOtherRows] = has_other_rows(parts, shares, samples) ? 1 : 0;
   if (shares.ranks > 1) group->all_reduce(shape, ReduceOp::Max);
   if (numbers[kOtherRows] != 0) {
-    throw Error("outputs or labels have not one row for each sample, so those of several ranks cannot be put in order",
-                "evaluation of " + std::to_string(samples) + " samples in " + std::to_string(shares.all) + " shares",
-                "return one row for each sample, from forward or by set_predictions, and from the collator; if only "
-                "the loss is wanted, set prediction_loss_only");
+    throw Error(
+        "outputs or labels do not have one row for each sample, so those of several ranks cannot be put in order",
+        "evaluation of " + std::to_string(samples) + " samples in " + std::to_string(shares.all) + " shares",
+        "return one row for each sample, from forward or by set_predictions, and from the collator; if only "
+        "the loss is wanted, set prediction_loss_only");
   }
   if (numbers[1] == 0) return {};
   const auto dtype = static_cast<at::ScalarType>(numbers[0]);
