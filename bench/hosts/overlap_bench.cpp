@@ -39,7 +39,9 @@ struct OverlapBench {
     app.add_option("--hosts", host_count, "2 to 4, a rank on each")->capture_default_str()->check(CLI::Range(2, 4));
     app.add_option("--model", model, "mlp, convnet, bert-tiny, bert-mini, bert-small, bert-base, gpt2")
         ->capture_default_str();
-    app.add_option("--batch", batch, "samples of each rank")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--batch", batch, "samples of each rank in a step")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
     app.add_option("--seq", seq, "tokens of each text")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds, "turns of each side")->capture_default_str()->check(CLI::Range(1, 99));
     app.add_option("--steps", steps, "steps of a turn")->capture_default_str()->check(CLI::Range(3, 9999));

@@ -57,7 +57,9 @@ struct StagesBench {
     app.add_option("--model", model,
                    "mlp, convnet, bert-tiny, bert-mini, bert-small, bert-base, gpt2, gpt2-medium, gpt2-large")
         ->capture_default_str();
-    app.add_option("--batch", batch, "samples of each rank")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--batch", batch, "samples of each rank in a step")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
     app.add_option("--seq", seq, "tokens of each text")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds, "turns of each system, which are timed; a further one is not, and shows memory")
         ->capture_default_str()

@@ -39,7 +39,7 @@ Deadline a_minute() { return Deadline::after(std::chrono::minutes(1)); }
 std::uint16_t free_port() { return listen_at(SocketAddress::tcp("127.0.0.1", 0), a_minute()).address.port; }
 
 void create(const std::string& file) {
-  if (!std::ofstream(file)) throw Error("cannot write a file", file, "point TMPDIR to where files may be written");
+  if (!std::ofstream(file)) throw Error("cannot write a file", file, "set TMPDIR to a folder that you may write to");
 }
 
 std::int64_t resident_bytes(pid_t process) {

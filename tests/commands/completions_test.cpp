@@ -94,7 +94,7 @@ TEST(Completions, OfZshAreReadByItsOwnSystem) {
                 "_arguments() { print -rl -- $words[1] $CURRENT \"$@\" }\n"
                 "words=(lockstep config default --mix); CURRENT=4; _lockstep\n");
   EXPECT_EQ(said.substr(0, said.find("*--help")), "_lockstep\nlockstep\n2\n-S\n") << said;
-  EXPECT_TRUE(says(said, "*--mixed-precision=[no, fp16 or bf16\\: what training computes in]:VALUE:(no fp16 bf16)"))
+  EXPECT_TRUE(says(said, "*--mixed-precision=[precision of the training\\: no, fp16 or bf16]:VALUE:(no fp16 bf16)"))
       << said;
 }
 

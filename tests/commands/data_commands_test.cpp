@@ -43,7 +43,7 @@ TEST(DataCommand, MakesDigits) {
   const TemporaryFolder folder;
   const auto made = run_command({"data", "digits", "--output", folder / "digits", "--train", "50", "--test", "20"});
   EXPECT_EQ(made.code, 0) << made.err;
-  EXPECT_TRUE(says(made.out, "50 digits to train on and 20 to test on")) << made.out;
+  EXPECT_TRUE(says(made.out, "50 digits for training and 20 for testing")) << made.out;
   EXPECT_EQ(std::filesystem::file_size(folder / "digits/train-images-idx3-ubyte"), 16U + 50 * 28 * 28);
   EXPECT_EQ(std::filesystem::file_size(folder / "digits/t10k-labels-idx1-ubyte"), 8U + 20);
   const auto other = run_command({"data", "digits", "--output", folder / "digits", "--train", "60", "--test", "20"});
@@ -99,7 +99,7 @@ TEST(ModelCommand, GetsAModelThatTrainCanName) {
 
   const auto misspelt = run_command({"model", "get", "owner/smal", "--output", folder / "smal"}, "", variables);
   EXPECT_EQ(misspelt.code, 1);
-  EXPECT_TRUE(says(misspelt.err, "has no model owner/smal that everybody may read")) << misspelt.err;
+  EXPECT_TRUE(says(misspelt.err, "has no public model owner/smal")) << misspelt.err;
   const auto path = run_command({"model", "get", "../etc"}, "", variables);
   EXPECT_EQ(path.code, 2);
 }

@@ -98,7 +98,7 @@ TEST_F(DecodersInCommands, RefuseWhatTheyDoNot) {
   const ProgramEnd end = run_command({"train", "--task", "text-classification", "--model", model_, "--train-file", text,
                                       "--output-dir", folder_ / "out"});
   EXPECT_NE(end.code, 0);
-  EXPECT_TRUE(says(end.err, "classifies no texts")) << end.err;
+  EXPECT_TRUE(says(end.err, "does not classify texts")) << end.err;
 }
 
 }  // namespace

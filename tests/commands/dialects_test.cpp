@@ -54,7 +54,7 @@ TEST(Dialects, AreThoseOfAFlagWhateverTheNameSays) {
   EXPECT_TRUE(says(run_well(joined_words({"inspect", "--json", file}, flag)), "\"colour\""));
   const std::string with_tabs = run_command(table_training(file, folder / "out", {"--max-steps", "1"})).err;
   EXPECT_TRUE(says(with_tabs, "there is no column \"label\"")) << with_tabs;
-  EXPECT_TRUE(says(with_tabs, "give it: --delimiter ';'")) << with_tabs;
+  EXPECT_TRUE(says(with_tabs, "give --delimiter ';'")) << with_tabs;
 }
 
 TEST(Dialects, OfTextsAreThoseOfAFlagToo) {
@@ -70,7 +70,7 @@ TEST(Dialects, OfTextsAreThoseOfAFlagToo) {
   EXPECT_EQ(end.code, 0) << end.err;
   const ProgramEnd without = train(file, {});
   EXPECT_EQ(without.code, 2);
-  EXPECT_TRUE(says(without.err, "give it: --delimiter ';'")) << without.err;
+  EXPECT_TRUE(says(without.err, "give --delimiter ';'")) << without.err;
   const ProgramEnd predicted =
       run_command(joined_words({"predict", "--model", folder / "out", "--json", "--file", file}, flag));
   EXPECT_TRUE(says(predicted.out, R"("text":"bad\t")")) << predicted.out << predicted.err;
@@ -81,7 +81,7 @@ TEST(Dialects, OfTextsAreThoseOfAFlagToo) {
   for (const CommandWords& form : {flag, CommandWords{"--quoting", "none"}}) {
     const ProgramEnd foreign = train(lines, form);
     EXPECT_EQ(foreign.code, 2);
-    EXPECT_TRUE(says(foreign.err, form[0] + ", and " + lines + " is not a table of fields")) << foreign.err;
+    EXPECT_TRUE(says(foreign.err, form[0] + " cannot be used: " + lines + " is not a table")) << foreign.err;
   }
 }
 

@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
                       DamagedFile{"open_quote", "a.csv", "x,y\n\"1,2\n", "quote"},
                       DamagedFile{"empty_table", "a.csv", "", "the file is empty"},
                       DamagedFile{"no_json", "a.jsonl", "{\"text\": \"x\"}\n{\"text\"\n", ":2"},
-                      DamagedFile{"array_line", "a.jsonl", "[1]\n", "no object"},
+                      DamagedFile{"array_line", "a.jsonl", "[1]\n", "not an object"},
                       DamagedFile{"deep_line", "a.jsonl", std::string(100000, '['), "nested"},
                       DamagedFile{"cut_idx", "a-ubyte", std::string("\0\0\x08\x01\0\0\0\x04\x07", 9), "IDX"},
                       DamagedFile{"binary_text", "a.txt", std::string("a\0b", 3), "NUL"},
@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(InspectCommand, NamesAPathThatIsNotThere) {
   const TemporaryFolder folder;
   EXPECT_TRUE(says(inspect({folder / "nothing"}).err, "no such file or folder"));
-  EXPECT_TRUE(says(inspect({folder.path()}).err, "holds no model, tokenizer or dataset"));
+  EXPECT_TRUE(says(inspect({folder.path()}).err, "contains no model, tokenizer or dataset"));
   EXPECT_EQ(inspect({folder.path(), "--delimiter", "ab"}).code, 2);
 }
 

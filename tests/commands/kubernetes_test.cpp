@@ -87,8 +87,8 @@ TEST(KubernetesCommand, RefusesWhatTheClusterWould) {
   refused({"--port", "70000"}, "--port is");
   EXPECT_TRUE(says(run_command({"kubernetes", "--image", "i"}).err, "the program is missing"));
   EXPECT_TRUE(says(run_command({"kubernetes", "--", "./t"}).err, "--image is required"));
-  EXPECT_TRUE(
-      says(run_command({"kubernetes", "--image", "i", "--", "lockstep", "run"}).err, "name what the launcher starts"));
+  EXPECT_TRUE(says(run_command({"kubernetes", "--image", "i", "--", "lockstep", "run"}).err,
+                   "name the program that the launcher starts"));
 }
 
 // Puts `now` in place of `before` in what is written, and returns what --check says of it.
@@ -128,7 +128,7 @@ TEST(KubernetesCheck, NamesPodsThatDoNotMeet) {
         {"clusterIP: None", "clusterIP: 10.0.0.1", ":15: this Service gives its pods no names"},
         {"publishNotReadyAddresses: true", "publishNotReadyAddresses: false", "pods that are not ready yet"},
         {"kind: Service", "kind: Ingress", "there is no Service train"},
-        {two.c_str(), three.c_str(), "PET_NNODES is 3, and the Job has 2 pods"},
+        {two.c_str(), three.c_str(), "PET_NNODES is 3, but the Job has 2 pods"},
         {"PET_NNODES", "NNODES", "each pod would be a job of its own"},
         {"PET_NODE_RANK", "NODE_RANK", "every pod would call itself the same node"},
         {"train-0.train", "other-0.train", "other-0 is not the first pod"},

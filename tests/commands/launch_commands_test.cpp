@@ -18,7 +18,7 @@ TEST(ConfigCommand, WritesDefaultsOnceOnly) {
   EXPECT_TRUE(says(before, "mixed_precision: bf16\n")) << before;
   const ProgramEnd again = config({"config", "default"});
   EXPECT_EQ(again.code, 1);
-  EXPECT_TRUE(says(again.err, "there is a configuration already")) << again.err;
+  EXPECT_TRUE(says(again.err, "a configuration already exists")) << again.err;
   EXPECT_EQ(read_file(file), before);
   EXPECT_EQ(config({"config", "update"}).code, 0);
   EXPECT_EQ(read_file(file), before);

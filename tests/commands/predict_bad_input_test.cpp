@@ -117,7 +117,7 @@ TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
   const std::string other = write_lines(*folder_ / "other.csv", "id,words\n1,\"good, and cheap\"\n3,bad\n");
   const ProgramEnd unclear = answers_of(other, {});
   EXPECT_EQ(unclear.code, 2) << unclear.out;
-  EXPECT_TRUE(says(unclear.err, "which column holds the text? There are id, words")) << unclear.err;
+  EXPECT_TRUE(says(unclear.err, "the text column is unknown; the columns are id, words")) << unclear.err;
   EXPECT_TRUE(says(unclear.err, "give --text-column")) << unclear.err;
   EXPECT_EQ(answers_of(other, {"--text-column", "words"}).out, by_column.out);
   const std::string objects =
@@ -130,19 +130,19 @@ TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
                                                   {"context": "bad", "qas": [{"id": "2", "question": "q"}]}]}]})");
   const ProgramEnd questions = answers_of(squad, {});
   EXPECT_EQ(questions.code, 2) << questions.out;
-  EXPECT_TRUE(says(questions.err, "which column holds the text? There are id, title, context, question"))
+  EXPECT_TRUE(says(questions.err, "the text column is unknown; the columns are id, title, context, question"))
       << questions.err;
   EXPECT_EQ(answers_of(squad, {"--text-column", "context"}).out, by_column.out);
   // Its columns are looked for in the file, which is cut.
   const ProgramEnd parquet = answers_of(write_lines(*folder_ / "rows.parquet", "PAR1"), {});
   EXPECT_EQ(parquet.code, 1) << parquet.out;
   EXPECT_TRUE(says(parquet.err, "rows.parquet")) << parquet.err;
-  EXPECT_FALSE(says(parquet.err, "which column")) << parquet.err;
+  EXPECT_FALSE(says(parquet.err, "column is unknown")) << parquet.err;
   const ProgramEnd pairs = answers_of(other, {"--text-column", "id", "--text-column", "words"});
   EXPECT_TRUE(says(pairs.out, "\t1\\tgood, and cheap\n")) << pairs.out;
   const ProgramEnd piped = run_command({"predict", "--model", *folder_ / "model", "--text-column", "text"});
   EXPECT_EQ(piped.code, 2);
-  EXPECT_TRUE(says(piped.err, "standard input has no columns")) << piped.err;
+  EXPECT_TRUE(says(piped.err, "standard input, which has no columns")) << piped.err;
 }
 
 TEST_F(PredictBadInput, NothingToPredictIsSaid) {

@@ -169,7 +169,7 @@ TEST_F(ResumedReviews, WithAnotherColumnOrLengthSaysSo) {
   const ProgramEnd length =
       train(3, {"--text-column", "title", "--max-length", "4", "--resume-from-checkpoint", "true"});
   EXPECT_EQ(length.code, 0) << length.err;
-  EXPECT_TRUE(says(length.out, "max_length is 4, and 512 in the checkpoint")) << length.out;
+  EXPECT_TRUE(says(length.out, "max_length is 4, but 512 in the checkpoint")) << length.out;
 }
 
 TEST_F(ResumedReviews, WithAnotherActivationOrTokenizerSaysSo) {

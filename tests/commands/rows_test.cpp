@@ -142,14 +142,14 @@ TEST(RowsOfTables, WithoutAHeaderColumnsAreNumbered) {
   EXPECT_TRUE(says(predicted.out, R"("text":"good")")) << predicted.out << predicted.err;
   EXPECT_TRUE(says(run_well({"inspect", file, "--no-header", "--json"}), "\"rows\": 3"));
   const ProgramEnd unnamed = run_command(joined_words(row_training(file, out), {"--no-header"}));
-  EXPECT_TRUE(says(unnamed.err, "There are 1, 2, 3")) << unnamed.err;
+  EXPECT_TRUE(says(unnamed.err, "the columns are 1, 2, 3")) << unnamed.err;
   const ProgramEnd named = run_command(
       joined_words(row_training(file, out), {"--no-header", "--text-column", "review", "--label-column", "1"}));
   EXPECT_TRUE(says(named.err, "name one of them, such as --text-column 1 --label-column 2")) << named.err;
   const std::string lines = write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": \"a\"}\n");
   const ProgramEnd foreign = run_command(joined_words(row_training(lines, out), {"--no-header"}));
   EXPECT_EQ(foreign.code, 2);
-  EXPECT_TRUE(says(foreign.err, "is not a table of fields")) << foreign.err;
+  EXPECT_TRUE(says(foreign.err, "is not a table")) << foreign.err;
 }
 
 TEST(RowsOfTables, RowsThatAreLeftOutAreCounted) {
@@ -199,7 +199,7 @@ class PackedTexts : public ::testing::Test {
 TEST_F(PackedTexts, KeepTheirLineBreaks) {
   const Evaluated kept = evaluate("a.txt", "ab\n\ncd\nefgh");
   EXPECT_EQ(kept.line,
-            "4 rows, 11 tokens: 2 blocks of 4; 3 tokens behind the last whole block of each 1000 rows are left out, as "
+            "4 rows, 11 tokens: 2 blocks of 4; 3 tokens after the last whole block of each 1000 rows are left out, as "
             "in run_clm.");
   // The same texts as rows of a table, which says where their line breaks are.
   const Evaluated table = evaluate("a.csv", "text\n\"ab\n\"\n\"\n\"\n\"cd\n\"\nefgh\n");

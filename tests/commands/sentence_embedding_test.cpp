@@ -159,7 +159,8 @@ TEST(SentenceEmbedding, IsResumedFromACheckpoint) {
   const CommandWords of_pairs{
       "predict", "--model", folder / "whole/checkpoint-4", "--file", folder / "pairs-test.csv", "--text-column",
       "anchor",  "positive"};
-  EXPECT_TRUE(says(run_command(of_pairs).err, "a pair of texts, and a vector is of one text"));
+  EXPECT_TRUE(
+      says(run_command(of_pairs).err, "the line is a pair of texts, but each vector is computed from one text"));
   const ProgramEnd verified = run_command({"verify", "--model", folder / "whole/checkpoint-4"});
   EXPECT_TRUE(says(verified.err, "has no loss of its own to verify")) << verified.err;
 }
@@ -217,14 +218,15 @@ TEST(SentenceEmbedding, RefusesWhatItCannotLearnFrom) {
     EXPECT_NE(end.code, 0) << end.out;
     EXPECT_NE(end.err.find(text), std::string::npos) << end.err;
   };
-  refuses("a,b\ngood,fine\n", {}, "which column holds the text? There are a, b");
-  refuses("text,b\ngood,fine\n", {"--text-column", "text"}, "one text column, \"text\"");
+  refuses("a,b\ngood,fine\n", {}, "the text column is unknown; the columns are a, b");
+  refuses("text,b\ngood,fine\n", {"--text-column", "text"}, "there is only one text column, \"text\"");
   refuses("sentence1,sentence2,score\ngood,fine,4.5\n", {}, "the label \"4.5\" is not a number from -1 to 1");
-  refuses("anchor,positive,negative,score\ngood,fine,bad,0.5\n", {}, "3 text columns beside the label \"score\"");
+  refuses("anchor,positive,negative,score\ngood,fine,bad,0.5\n", {}, "3 text columns for the label \"score\"");
   refuses("anchor,positive\ngood,fine\nbad,late\n", {"--per-device-train-batch-size", "1"}, "has no negatives");
   refuses("anchor,positive\ngood,fine\n", {"--label-smoothing-factor", "0.1"}, "--label-smoothing-factor");
   refuses("anchor,positive\ngood,fine\nbad,late\n", {"--replicas", "2"}, "whose loss compares the samples of a batch");
-  refuses("anchor,positive\ngood,fine\n", {"--metrics", "f1"}, "--metrics, and the task is sentence-embedding");
+  refuses("anchor,positive\ngood,fine\n", {"--metrics", "f1"},
+          "--metrics cannot be combined with --task sentence-embedding");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST(TokenizerTrain, ReadsTablesWithoutQuotesOrHeader) {
   table.back() = folder / "corpus.txt";
   const auto lines = train("out", table);
   EXPECT_EQ(lines.code, 2);
-  EXPECT_TRUE(says(lines.err, "--quoting, and the file is not a table of fields")) << lines.err;
+  EXPECT_TRUE(says(lines.err, "--quoting cannot be used: the file is not a table")) << lines.err;
   const auto no_column = train("out", {"--no-header", "--quoting", "none", "--column", "3", folder / "rows.tsv"});
   EXPECT_TRUE(says(no_column.err, "choose one of: 1, 2")) << no_column.err;
 }
@@ -135,7 +135,7 @@ TEST(TokenizerTrain, SaysWhatIsMissing) {
   };
   const auto unnamed = train({});
   EXPECT_EQ(unnamed.code, 2);
-  EXPECT_TRUE(says(unnamed.err, "name the one with the texts by --column")) << unnamed.err;
+  EXPECT_TRUE(says(unnamed.err, "name the text column with --column")) << unnamed.err;
   const auto other = train({"--column", "text"});
   EXPECT_EQ(other.code, 1);
   EXPECT_TRUE(says(other.err, "choose one of: id, review")) << other.err;

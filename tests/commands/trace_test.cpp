@@ -89,7 +89,7 @@ TEST(Trace, SaysWhichDevicesThereAre) {
 TEST(Trace, RefusesTokensForAModelWithoutTexts) {
   const ProgramEnd end = run_command({"trace", "--model", "mlp", "--seq", "8"});
   EXPECT_EQ(end.code, 2);
-  EXPECT_TRUE(says(end.err, "--seq with --model mlp, which takes no texts")) << end.err;
+  EXPECT_TRUE(says(end.err, "--seq cannot be combined with --model mlp, which takes no texts")) << end.err;
 }
 
 // One device, or one sample for two: steps that divide nothing are shown, too.

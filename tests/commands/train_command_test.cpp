@@ -112,7 +112,7 @@ TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   EXPECT_TRUE(says(refusal({"--epochs", "1"}), "did you mean '--num-train-epochs'?"));
   EXPECT_TRUE(says(refusal({"--auto-find-batch-size"}), "Hugging Face"));
   EXPECT_TRUE(says(refusal({"--deepspeed", "zero2.json"}), "give --fsdp shard_grad_op"));
-  EXPECT_TRUE(says(refusal({"--bf16", "--fp16"}), "bf16 and fp16 both"));
+  EXPECT_TRUE(says(refusal({"--bf16", "--fp16"}), "bf16 and fp16 cannot be combined"));
   EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
 }
 

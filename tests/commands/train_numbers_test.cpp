@@ -66,7 +66,7 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
                    kShipped + "reviews-test.csv", "--text-column", "review", "--label-column", "division",
                    "--output-dir", folder / "evaluated"});
   EXPECT_EQ(classes.code, 2) << classes.out;
-  EXPECT_TRUE(says(classes.err, "is not a number, and the model learns numbers")) << classes.err;
+  EXPECT_TRUE(says(classes.err, "is not a number, but the model learns numbers")) << classes.err;
 }
 
 // A model of several labels a text is not trained on one label a row.

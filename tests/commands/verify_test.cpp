@@ -31,7 +31,7 @@ TEST_F(VerifyCommand, FindsRanksEqualToOneAndSaysSo) {
   EXPECT_TRUE(says(end.out, ": equal")) << end.out;
   const ProgramEnd too_many = verify({"--batch", "32", "--steps", "3", "--data", digits});
   EXPECT_EQ(too_many.code, 1);
-  EXPECT_TRUE(says(too_many.err, "step 3 of 32 samples needs more than the 64 there are")) << too_many.err;
+  EXPECT_TRUE(says(too_many.err, "step 3 of 32 samples needs more samples than the 64 available")) << too_many.err;
 }
 
 TEST_F(VerifyCommand, TrainsOnRealTexts) {
@@ -79,7 +79,7 @@ TEST_F(VerifyCommand, AsksForTheInputsOfTorchScript) {
   EXPECT_TRUE(says(no_module.err, "the file is not a TorchScript module")) << no_module.err;
   const ProgramEnd needless = verify({"--model", "convnet", "--input-shape", "3"});
   EXPECT_EQ(needless.code, 2);
-  EXPECT_TRUE(says(needless.err, "--input-shape with --model convnet")) << needless.err;
+  EXPECT_TRUE(says(needless.err, "--input-shape cannot be combined with --model convnet")) << needless.err;
 }
 
 TEST_F(VerifyCommand, ReadsConnectionRecords) {
@@ -116,7 +116,7 @@ TEST_F(VerifyCommand, TakesRoundingForNoDifference) {
 TEST_F(VerifyCommand, RefusesFlagsThatMeanNothing) {
   const ProgramEnd length = verify({"--model", "convnet", "--seq", "8"});
   EXPECT_EQ(length.code, 2);
-  EXPECT_TRUE(says(length.err, "--seq with --model convnet")) << length.err;
+  EXPECT_TRUE(says(length.err, "--seq cannot be combined with --model convnet")) << length.err;
   const ProgramEnd tolerance = verify({"--tolerance", "nan"});
   EXPECT_EQ(tolerance.code, 2);
   EXPECT_TRUE(says(tolerance.err, "--tolerance is nan")) << tolerance.err;

@@ -22,7 +22,8 @@ TEST(BenchDataParallel, RefusesTokensForAModelWithoutTexts) {
   for (const char* benchmark : {"inference", "data-parallel"}) {
     const ProgramEnd end = replica_command({"bench", benchmark, "--model", "mlp", "--seq", "8"});
     EXPECT_EQ(end.code, 2) << benchmark;
-    EXPECT_NE(end.err.find("--seq with --model mlp, which takes no texts"), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find("--seq cannot be combined with --model mlp, which takes no texts"), std::string::npos)
+        << end.err;
   }
 }
 

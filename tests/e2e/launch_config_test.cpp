@@ -45,7 +45,7 @@ TEST_F(LaunchByConfig, SaysWhatItFoundOut) {
   const ProgramEnd alone = lockstep("launch --cpu echo hello");
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_EQ(alone.out, "hello\n");
-  EXPECT_TRUE(has(alone.err, "`--num-processes` was not given and is 1")) << alone.err;
+  EXPECT_TRUE(has(alone.err, "`--num-processes` was not given; it is 1")) << alone.err;
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST_F(Slurm, AScriptWithoutSrunIsToldSo) {
   write_file_atomically(script,
                         "#!/bin/bash\n#SBATCH --ntasks=4 --output=" + (folder_ / "job.out") + "\n" + program + "\n");
   submit(script);
-  EXPECT_TRUE(has(job_output(), "the Slurm job asked for 4 tasks, but this is one process alone")) << job_output();
+  EXPECT_TRUE(has(job_output(), "the Slurm job asked for 4 tasks, but this is a single process")) << job_output();
   const ProgramEnd check = on_cluster({kBin + "/lockstep", "slurm", "--check", script});
   EXPECT_EQ(check.code, 1);
   EXPECT_TRUE(has(check.out, script + ":3: without srun")) << check.out;
@@ -122,7 +122,7 @@ TEST(SlurmCommand, ChecksAScriptFromAPipe) {
   EXPECT_TRUE(has(bad.out, "/dev/stdin:3: without srun")) << bad.out;
   const ProgramEnd large = check("yes '# a comment' | " + program + " --check /dev/stdin");
   EXPECT_EQ(large.code, 1) << large.out;
-  EXPECT_TRUE(has(large.err, "the most is 1048576")) << large.err;
+  EXPECT_TRUE(has(large.err, "at most 1048576 are allowed")) << large.err;
 }
 
 // A warning before the time limit: the training saves, the job is queued again, continues from there, and ends with the

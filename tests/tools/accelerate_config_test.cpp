@@ -218,7 +218,7 @@ TEST_F(AccelerateFile, NamesLineAndFixOfWhatDoesNotFit) {
       {"distributed_type: FSDP\nfsdp_config:\n  fsdp_versio: 2\n", ":3", "did you mean 'fsdp_version'"},
       {"distributed_type: FSDP\nfsdp_config:\n  fsdp_version: [2]\n", ":3", "not a single value"},
       {"distributed_type: FSDP\nfsdp_config: 2\n", ":2", "is not a section"},
-      {"distributed_type: FSDP\nparallelism_config:\n  parallelism_config_tp_size: 2\n", ":3", "splits data alone"},
+      {"distributed_type: FSDP\nparallelism_config:\n  parallelism_config_tp_size: 2\n", ":3", "splits only the data"},
       {"distributed_type: NO\nnum_processes: 2\n", "config.yaml", "MULTI_CPU or MULTI_GPU"},
       {"distributed_type: MULTI_CPU\nnum_processes: 3\nnum_machines: 2\n", "config.yaml", "evenly"},
       {"distributed_type: MULTI_CPU\nmachine_rank: 1\n", "config.yaml", "numbered from 0"},

@@ -93,7 +93,7 @@ TEST_F(AccelerateLaunching, WarnsOfGpusThatAreNotThere) {
   const std::string path = file("distributed_type: MULTI_GPU\nnum_processes: 2\n");
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   const std::string warning = resolve({"--config-file", path}).warning;
-  EXPECT_NE(warning.find(path + " says distributed_type: MULTI_GPU, and this host shows no GPU"), std::string::npos);
+  EXPECT_NE(warning.find(path + " says distributed_type: MULTI_GPU, but this host shows no GPU"), std::string::npos);
   EXPECT_EQ(resolve({"--config-file", path, "--cpu"}).warning, "");
   EXPECT_EQ(resolve({"--config-file", file("distributed_type: MULTI_CPU\nnum_processes: 2\n")}).warning, "");
 }
@@ -135,7 +135,7 @@ TEST_F(AccelerateLaunching, TellsProgramsWhatFsdpIsAskedFor) {
 TEST_F(AccelerateLaunching, FindsTheDefaultFile) {
   const AccelerateLaunch none = resolve({"--cpu"});
   EXPECT_EQ(none.config_file, "");
-  EXPECT_EQ(value(none, "num_processes"), "1 by there is no GPU: one process a machine");
+  EXPECT_EQ(value(none, "num_processes"), "1 by no GPU was found: one process per machine");
   ASSERT_EQ(std::system(("mkdir -p " + folder_.path() + "/accelerate").c_str()), 0);
   std::ofstream(folder_.path() + "/accelerate/default_config.yaml")
       << "distributed_type: MULTI_CPU\nnum_processes: 3\n";

@@ -75,7 +75,7 @@ bool asks_for_something(const YAML::Node& node) {
 
 void refuse_foreign(const Entry& entry, const std::string& what) {
   if (!asks_for_something(entry.node)) return;
-  entry.refuse("asks for " + what + ", which Lockstep has not",
+  entry.refuse("asks for " + what + ", which Lockstep does not support",
                "remove " + entry.key + ", or answer no to its question in `lockstep config`");
 }
 
@@ -86,7 +86,7 @@ void read_distributed_type(AccelerateConfig& config, const Entry& entry) {
                  "write FSDP, and fsdp_config with fsdp_reshard_after_forward: false for stage 2, or true for stage 3");
   }
   config.distributed_type =
-      choice_of(entry, text, {"NO", "MULTI_CPU", "MULTI_GPU", "FSDP"}, ", which Lockstep has not");
+      choice_of(entry, text, {"NO", "MULTI_CPU", "MULTI_GPU", "FSDP"}, ", which Lockstep does not support");
 }
 
 void read_dynamo(const Entry& entry) {
@@ -136,14 +136,14 @@ const std::map<std::string, Reader>& readers() {
        [](Config& c, const Entry& e) {
          const std::string text = lower_case(e.text());
          c.mixed_precision = choice_of(e, text == "false" ? "no" : precision_name(text), {"no", "fp16", "bf16"},
-                                       ", which Lockstep has not");
+                                       ", which Lockstep does not support");
        }},
       {"num_machines", [](Config& c, const Entry& e) { c.num_machines = number_of(e, 1, kMostProcesses); }},
       {"num_processes",
        [](Config& c, const Entry& e) { c.num_processes = e.text() == "-1" ? -1 : number_of(e, 1, kMostProcesses); }},
       {"rdzv_backend",
        [](Config& c, const Entry& e) {
-         c.rdzv_backend = choice_of(e, e.text(), {"static", "c10d"}, ", which Lockstep has not");
+         c.rdzv_backend = choice_of(e, e.text(), {"static", "c10d"}, ", which Lockstep does not support");
        }},
       {"same_network", [](Config& c, const Entry& e) { c.same_network = switch_of(e); }},
       {"use_cpu", [](Config& c, const Entry& e) { c.use_cpu = switch_of(e); }},
@@ -208,9 +208,9 @@ void refuse_duplicates(const YAML::Node& node, const std::string& path, int dept
       const int line = item.first.Mark().line + 1;
       const auto [first, is_new] = lines.emplace(item.first.Scalar(), line);
       if (!is_new) {
-        throw Error(
-            fmt::format("the key '{}' comes twice: here and in line {}", printable(item.first.Scalar()), first->second),
-            fmt::format("{}:{}", path, line), "remove one of the two");
+        throw Error(fmt::format("the key '{}' occurs twice: here and in line {}", printable(item.first.Scalar()),
+                                first->second),
+                    fmt::format("{}:{}", path, line), "remove one of the two");
       }
     }
     if (value.IsMap() || value.IsSequence()) refuse_duplicates(value, path, depth + 1, nodes);
@@ -224,12 +224,13 @@ void check_together(const AccelerateConfig& config, const std::string& path) {
                 path, "num_processes counts the processes of all machines together: make it a multiple");
   }
   if (config.machine_rank >= config.num_machines) {
-    throw Error(fmt::format("machine_rank is {} and num_machines {}", config.machine_rank, config.num_machines), path,
-                "machines are numbered from 0");
+    throw Error(fmt::format("machine_rank is {}, but num_machines is {}", config.machine_rank, config.num_machines),
+                path, "machines are numbered from 0");
   }
   const bool asks_for_fsdp = !config.fsdp_config.empty() || config.parallelism;
   if (asks_for_fsdp && config.distributed_type != "FSDP") {
-    throw Error(fmt::format("fsdp_config or parallelism_config with distributed_type {}", config.distributed_type),
+    throw Error(fmt::format("fsdp_config and parallelism_config cannot be combined with distributed_type {}",
+                            config.distributed_type),
                 path, "write distributed_type: FSDP, or remove both sections");
   }
   if (config.distributed_type == "NO" && config.num_processes > 1) {
@@ -260,7 +261,8 @@ AccelerateConfig read_accelerate_config(const std::string& path) {
                 "correct the line, or write the file again with `lockstep config --config-file " + path + "`");
   }
   if (!root.IsMap()) {
-    throw Error("this file holds no configuration", path, "write it with `lockstep config --config-file " + path + "`");
+    throw Error("this file contains no configuration", path,
+                "write it with `lockstep config --config-file " + path + "`");
   }
   int nodes = 0;
   refuse_duplicates(root, path, 0, nodes);
@@ -269,7 +271,7 @@ AccelerateConfig read_accelerate_config(const std::string& path) {
     throw Error("there is no distributed_type", path, "add distributed_type: NO, MULTI_CPU or MULTI_GPU");
   }
   for (const auto& item : root) {
-    if (!item.first.IsScalar()) throw Error("a key is not a text", path, "write KEY: VALUE on each line");
+    if (!item.first.IsScalar()) throw Error("a key is not a string", path, "write KEY: VALUE on each line");
     const auto reader = readers().find(item.first.Scalar());
     if (reader == readers().end()) refuse_unknown(path, item.first);
     if (item.second.IsNull()) continue;

@@ -74,8 +74,8 @@ ReplicasAndShards read_parallelism_config(const YAML::Node& section, const std::
       sizes.shards = size;
     } else if (!is_size || size != 1) {
       throw Error(
-          fmt::format("parallelism_config asks for {} {}, and Lockstep splits data alone", name, printable(text)),
-          line_of(item.first, path), "remove it, or write 1 for its size");
+          fmt::format("parallelism_config asks for {} {}, but Lockstep splits only the data", name, printable(text)),
+          line_of(item.first, path), "remove it, or set its size to 1");
     }
   }
   return sizes;
@@ -94,7 +94,7 @@ std::map<std::string, std::string> fsdp_environment(const AccelerateConfig& conf
   const auto [replicas, shards] = *config.parallelism;
   const std::string asked = fmt::format("parallelism_config asks for {} replicas of {} shards", replicas, shards);
   if (static_cast<std::int64_t>(replicas) * shards != processes) {
-    throw Error(fmt::format("{}, and there are {} processes", asked, processes), path,
+    throw Error(fmt::format("{}, but there are {} processes", asked, processes), path,
                 "make the product of both sizes the number of processes");
   }
   if (replicas != 1 && replicas != machines) {

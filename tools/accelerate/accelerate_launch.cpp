@@ -31,26 +31,27 @@ struct SettingSource {
 };
 
 constexpr SettingSource kSettings[] = {
-    {"num_processes", nullptr, false, nullptr, "processes on all machines together"},
+    {"num_processes", nullptr, false, nullptr, "number of processes on all machines together"},
     {"num_machines", nullptr, false, "1", "machines"},
     {"machine_rank", nullptr, false, "0", "rank of this machine"},
     {"main_process_ip", "MASTER_ADDR", false, "127.0.0.1", "address of machine 0"},
     {"main_process_port", "MASTER_PORT", false, "", "port on machine 0; 0: a free one, on one machine"},
-    {"mixed_precision", "ACCELERATE_MIXED_PRECISION", false, "no", "no, fp16 or bf16, for programs that ask"},
+    {"mixed_precision", "ACCELERATE_MIXED_PRECISION", false, "no", "no, fp16 or bf16; Accelerator reads it"},
     {"gradient_accumulation_steps", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", false, "1",
-     "batches per optimizer step, for programs that ask"},
+     "batches per optimizer step; Accelerator reads it"},
     {"cpu", "ACCELERATE_USE_CPU", true, "false", "hide GPUs from the program"},
     {"gpu_ids", nullptr, false, "all", "GPUs of this machine that the program sees: all, or 0,1"},
     {"num_cpu_threads_per_process", "OMP_NUM_THREADS", false, "",
-     "threads of each process; nothing: cores / processes"},
-    {"enable_cpu_affinity", "ACCELERATE_CPU_AFFINITY", true, "false", "a block of cores for each process"},
-    {"debug", "ACCELERATE_DEBUG_MODE", true, "false", "for programs that ask; Lockstep always checks operations"},
-    {"same_network", nullptr, true, "true", "all machines are on one network"},
-    {"rdzv_backend", "PET_RDZV_BACKEND", false, "static", "static, or c10d: machines get their rank as they come"},
+     "threads of each process; default: cores / processes"},
+    {"enable_cpu_affinity", "ACCELERATE_CPU_AFFINITY", true, "false",
+     "bind each process to a block of cores of its own"},
+    {"debug", "ACCELERATE_DEBUG_MODE", true, "false", "passed on to programs; Lockstep always checks operations"},
+    {"same_network", nullptr, true, "true", "all machines are on the same network"},
+    {"rdzv_backend", "PET_RDZV_BACKEND", false, "static", "static, or c10d: machines get their ranks as they arrive"},
     {"rdzv_conf", "PET_RDZV_CONF", false, "", "KEY=VALUE,... as in `lockstep run`"},
-    {"max_restarts", "PET_MAX_RESTARTS", false, "0", "how often all processes are started again after a failure"},
+    {"max_restarts", "PET_MAX_RESTARTS", false, "0", "how many times all processes are restarted after a failure"},
     {"monitor_interval", "PET_MONITOR_INTERVAL", false, "0.1",
-     "seconds between two looks at the launcher that serves the store"},
+     "seconds between two checks of the launcher that serves the store"},
     {"tee", "PET_TEE", false, "0", "streams that go to log files and to the console, as in `lockstep run`"},
     {"log_dir", "PET_LOG_DIR", false, "", "folder for log files"},
     {"role", "PET_ROLE", false, "default", "name of the processes' role"},
@@ -115,7 +116,7 @@ void find_number_of_processes(AccelerateLaunch& launch) {
     const int gpus = use_cpu ? 0 : visible_gpus();
     const auto machines = parse_whole("--num-machines", launch.setting("num_machines").value, 1, 65536);
     setting.value = std::to_string(std::max(gpus, 1) * machines);
-    setting.origin = gpus > 0 ? "a process for each GPU" : "there is no GPU: one process a machine";
+    setting.origin = gpus > 0 ? "a process for each GPU" : "no GPU was found: one process per machine";
   }
 }
 
@@ -192,17 +193,18 @@ std::string warning_of_gpus(const AccelerateLaunch& launch, const AccelerateConf
   const bool wants_gpus = file.distributed_type == "MULTI_GPU" && launch.setting("cpu").value != "true";
   if (!wants_gpus || visible_gpus() > 0) return "";
   return fmt::format(
-      "{} says distributed_type: MULTI_GPU, and this host shows no GPU (CUDA_VISIBLE_DEVICES, /dev/nvidia*): the ranks "
-      "compute on the CPU. Where that is meant, give --cpu, or write MULTI_CPU",
+      "{} says distributed_type: MULTI_GPU, but this host shows no GPU (CUDA_VISIBLE_DEVICES, /dev/nvidia*): the ranks "
+      "compute on the CPU. If that is intended, give --cpu, or write MULTI_CPU",
       launch.config_file);
 }
 
 }  // namespace
 
 void add_accelerate_launch_flags(CLI::App& app, AccelerateLaunchFlags& flags) {
-  app.add_option("--config-file", flags.config_file, "configuration; without it the default one, if that exists");
+  app.add_option("--config-file", flags.config_file,
+                 "configuration file; default: the one that lockstep config wrote, if it exists");
   app.add_flag("--show-config", flags.show_config, "print each value with its origin, and start nothing");
-  app.add_flag("-q,--quiet", flags.quiet, "do not print which values were found out");
+  app.add_flag("-q,--quiet", flags.quiet, "do not print which values were chosen automatically");
   for (const SettingSource& source : kSettings) {
     const std::string name = source.name;
     const std::string flag = flag_of(name) + (name == "tee" ? ",-t" : "");
@@ -218,7 +220,7 @@ void add_accelerate_launch_flags(CLI::App& app, AccelerateLaunchFlags& flags) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   app.add_flag("-m,--module", flags.module, "the program is a Python module: python3 -u -m");
-  app.add_flag("--no-python", flags.no_python, "execute the program as it is, even if its name ends in .py");
+  app.add_flag("--no-python", flags.no_python, "run the program directly, even if its name ends in .py");
   app.prefix_command();
   app.callback([&app, &flags] {
     flags.command = app.remaining();

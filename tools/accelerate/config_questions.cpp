@@ -47,7 +47,7 @@ void ask_what_is_not_there(Questions& ask, AccelerateConfig& config) {
   if (ask.yes_no("Do you want to use FullyShardedDataParallel? [yes/NO]: ")) ask_fsdp(ask, config);
   if (config.distributed_type == "FSDP") return;
   ask.must_be_no("Do you want to use Megatron-LM ? [yes/NO]: ",
-                 "Lockstep parallelises over the data alone. Please enter no.");
+                 "Lockstep parallelises only over the data. Please enter no.");
 }
 
 void ask_processes(Questions& ask, AccelerateConfig& config) {
@@ -57,8 +57,9 @@ void ask_processes(Questions& ask, AccelerateConfig& config) {
   for (;;) {
     config.num_processes = ask.whole(question, 1, 65536, 1);
     if (config.num_processes % config.num_machines == 0) return;
-    ask.say(fmt::format("That counts all {} machines together, and they share evenly: please enter a multiple of {}.",
-                        config.num_machines, config.num_machines));
+    ask.say(fmt::format(
+        "That is the number of processes on all {} machines, which have equally many: please enter a multiple of {}.",
+        config.num_machines, config.num_machines));
   }
 }
 

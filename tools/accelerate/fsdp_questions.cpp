@@ -43,7 +43,7 @@ void ask_parallelism(Questions& ask, AccelerateConfig& config) {
   sizes.replicas = ask.whole("What is the data parallelism replicate size? [1]: ", 1, 65536, 1);
   sizes.shards = ask.whole("What is the FSDP shard size? [1]: ", 1, 65536, 1);
   const auto only_one = [&](const char* question) {
-    while (ask.whole(question, 1, 65536, 1) != 1) ask.say("Lockstep splits data alone. Please enter 1.");
+    while (ask.whole(question, 1, 65536, 1) != 1) ask.say("Lockstep splits only the data. Please enter 1.");
   };
   only_one("What is the tensor parallelism size? [1]: ");
   only_one("What is the context parallelism size? [1]: ");
@@ -55,7 +55,8 @@ void ask_parallelism(Questions& ask, AccelerateConfig& config) {
 void drop_what_gathers(Questions& ask, std::map<std::string, std::string>& fsdp) {
   const std::string how = fsdp.at("reshard_after_forward");
   if (how == "true" || how == "FULL_SHARD" || how.rfind("HYBRID", 0) == 0) return;
-  ask.say("No weights are gathered then: how layers are wrapped and fetched changes nothing, and NO_WRAP is written.");
+  ask.say(
+      "Then no weights are gathered, so how layers are wrapped and fetched makes no difference: NO_WRAP is written.");
   fsdp["auto_wrap_policy"] = "NO_WRAP";
   fsdp.erase("transformer_layer_cls_to_wrap");
   fsdp.erase("min_num_params");
@@ -71,7 +72,9 @@ std::string state_dict_type(Questions& ask, bool is_first) {
   for (;;) {
     const std::string type = types[ask.menu("What should be your FSDP's state dict type?", types)];
     if (type != "LOCAL_STATE_DICT") return type;
-    ask.say("Such files fit one number of ranks alone. Please choose SHARDED_STATE_DICT or FULL_STATE_DICT.");
+    ask.say(
+        "Such files can only be read by the same number of ranks. Please choose SHARDED_STATE_DICT or "
+        "FULL_STATE_DICT.");
   }
 }
 
@@ -114,7 +117,7 @@ void ask_fsdp(Questions& ask, AccelerateConfig& config) {
                    true));
   }
   ask.must_be_no("Do you want to enable FSDP activation checkpointing? [yes/NO]: ",
-                 "It is --gradient-checkpointing of a training here. Please enter no.");
+                 "Here it is a flag of the training, --gradient-checkpointing. Please enter no.");
   fsdp["activation_checkpointing"] = "false";
   drop_what_gathers(ask, fsdp);
   if (!is_first) ask_parallelism(ask, config);

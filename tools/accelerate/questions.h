@@ -23,7 +23,7 @@ class Questions {
     out_ << question << std::flush;
     std::string line;
     if (!std::getline(in_, line)) {
-      throw Error("the answers ended at the question: " + question, "standard input",
+      throw Error("the input ended at the question: " + question, "standard input",
                   "answer every question, or write the defaults with `lockstep config default`");
     }
     const std::size_t first = line.find_first_not_of(" \t\r");

@@ -38,25 +38,28 @@ constexpr const char* kRate = "1gbit";  // of a host's link
 class Chaos : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--faults", faults_, "how many faults, in as many trainings as that takes")
+    app.add_option("--faults", faults_, "number of faults, in as many trainings as they need")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
-    app.add_option("--seed", seed_, "chooses moments, kinds and ranks")->capture_default_str();
-    app.add_option("--nproc-per-node", ranks_, "ranks of the training; with --hosts: of each host (4; with --hosts 2)")
+    app.add_option("--seed", seed_, "seed from which moments, kinds and ranks are drawn")->capture_default_str();
+    app.add_option("--nproc-per-node", ranks_,
+                   "ranks of the training, or of each host with --hosts; default: 4, or 2 with --hosts")
         ->check(CLI::Range(1, 1024));
     app.add_option("--hosts", hosts_,
-                   "train on so many hosts, which network namespaces of this machine pretend: that needs root")
+                   "train on this many hosts, which are network namespaces of this machine; needs root")
         ->check(CLI::Range(2, 16));
-    app.add_option("--kinds", kinds_,
-                   std::string("some of these, with commas (kill,spare,pause; with --hosts also host,blink,cut)\n") +
-                       fault_descriptions())
+    app.add_option(
+           "--kinds", kinds_,
+           std::string(
+               "kinds of faults, separated by commas; default: kill,spare,pause, with --hosts also host,blink,cut\n") +
+               fault_descriptions())
         ->delimiter(',');
     app.add_option("--interval", interval_, "mean seconds between faults")
         ->check(CLI::Range(0.01, 3600.0))
         ->capture_default_str();
     app.add_option(
            "--timeout", timeout_,
-           "of collectives, in seconds, while kinds contain stop or cut; also after which a silent host is lost")
+           "seconds after which a collective fails, if the kinds contain stop or cut, and a silent host is lost")
         ->check(CLI::Range(2.0, 3600.0))
         ->capture_default_str();
     app.add_flag("--spares,!--no-spares", spares_, "warm spares take the places of lost ranks")->default_val(true);
@@ -88,7 +91,7 @@ class Chaos : public Subcommand {
   void read_ranks() {
     if (ranks_ == 0) ranks_ = hosts_ == 0 ? kRanksOfOneHost : kRanksOfEachHost;
     if (ranks_ < 2 && hosts_ == 0) {
-      throw UsageError("a training with one rank has no other that survives it", "--nproc-per-node",
+      throw UsageError("a training with one rank has no other rank that could survive", "--nproc-per-node",
                        "give it 2 or more, or train on several --hosts");
     }
     result_.ranks = all_ranks();
@@ -104,20 +107,20 @@ class Chaos : public Subcommand {
     for (const std::string& name : kinds_) {
       const std::optional<Fault> fault = fault_of(name);
       if (!fault) {
-        throw UsageError("there is no kind of fault '" + name + "'", "--kinds",
+        throw UsageError("'" + name + "' is not a kind of fault", "--kinds",
                          "use kill, spare, pause, stop and all, and with --hosts also host, blink and cut");
       }
       if (*fault == Fault::All && hosts_ > 0) {
-        throw UsageError("--kinds all with --hosts, whose launchers hold no memory of the training", "--kinds",
-                         "leave one of them out");
+        throw UsageError("--kinds all cannot be combined with --hosts, whose launchers hold no memory of the training",
+                         "--kinds", "leave one of them out");
       }
       if (is_of_hosts(*fault) && hosts_ == 0) {
-        throw UsageError("--kinds " + name + " without --hosts", "--kinds", "add --hosts 2 or more");
+        throw UsageError("--kinds " + name + " needs --hosts", "--kinds", "add --hosts 2 or more");
       }
       chosen_.push_back(*fault);
     }
     if (std::count(chosen_.begin(), chosen_.end(), Fault::Spare) == static_cast<long>(chosen_.size())) {
-      throw UsageError("--kinds spare alone leaves all ranks alone", "--kinds", "use kill,spare");
+      throw UsageError("--kinds spare by itself hits no rank", "--kinds", "use kill,spare");
     }
   }
 
@@ -151,11 +154,11 @@ class Chaos : public Subcommand {
                        "name the training as: lockstep chaos -- lockstep train --task ...");
     }
     if (has("--output-dir")) {
-      throw UsageError("--output-dir in the training", "lockstep chaos",
+      throw UsageError("the training has --output-dir", "lockstep chaos",
                        "leave it out: each training gets an empty folder, which is removed");
     }
     if (has("--survive-lost-ranks")) {
-      throw UsageError("--survive-lost-ranks in the training", "lockstep chaos",
+      throw UsageError("the training has --survive-lost-ranks", "lockstep chaos",
                        "leave it out: it is always true here");
     }
     if (training_[0] == "lockstep") training_[0] = companion_path("lockstep");
@@ -166,8 +169,7 @@ class Chaos : public Subcommand {
   static void require_data() {
     for (const char* path : {"data/reviews-vocab", "data/reviews.csv", "data/reviews-test.csv"}) {
       if (std::filesystem::exists(path)) continue;
-      throw UsageError(fmt::format("there is no {} here, with which the default training works", path),
-                       "lockstep chaos",
+      throw UsageError(fmt::format("there is no {} here, which the default training needs", path), "lockstep chaos",
                        "start it in a checkout of Lockstep, or name a training: lockstep chaos -- lockstep train ...");
     }
   }
@@ -232,9 +234,9 @@ class Chaos : public Subcommand {
     run_disturbed(job(folder, "undisturbed", 0), unused, counts);
     undisturbed_s_ = seconds_since(begin);
     if (counts.failed > 0) {
-      throw Error(fmt::format("the undisturbed training does not work: {}\n{}", counts.problem,
-                              fmt::join(counts.last_lines, "\n")),
-                  "lockstep chaos", "see what its log says");
+      throw Error(
+          fmt::format("the undisturbed training failed: {}\n{}", counts.problem, fmt::join(counts.last_lines, "\n")),
+          "lockstep chaos", "read its log");
     }
     result_.expected = written_weights(folder / "undisturbed");
   }

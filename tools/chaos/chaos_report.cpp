@@ -58,7 +58,7 @@ void print_trouble(const ChaosResult& result, std::ostream& out) {
   const int lost = deaths_of_all(counts) - counts.from_memory;
   if (lost != 0) fmt::print(out, "FAILED       trainings that did not continue from memory: {}\n", lost);
   if (counts.unexplained > 0) {
-    fmt::print(out, "FAILED       ranks that nobody had hit, and that ended: {}\n", counts.unexplained);
+    fmt::print(out, "FAILED       ranks that ended although no fault had hit them: {}\n", counts.unexplained);
   }
   for (const std::string& path : result.differs) fmt::print(out, "FAILED       {} differs\n", path);
   if (!result.logs.empty()) fmt::print(out, "logs         {}\n", result.logs);

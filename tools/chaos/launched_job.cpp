@@ -57,7 +57,7 @@ LaunchedJob::LaunchedJob(std::vector<std::string> words, const std::string& log)
   const UniqueFd written(::open(log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
   log_ = UniqueFd(::open(log.c_str(), O_RDONLY | O_CLOEXEC));
   if (!written || !log_) {
-    throw Error("cannot write " + log + ": " + errno_text(errno), "lockstep chaos", "see that TMPDIR has room");
+    throw Error("cannot write " + log + ": " + errno_text(errno), "lockstep chaos", "check that TMPDIR has free space");
   }
   ChildCommand command;
   command.arguments = std::move(words);

@@ -14,7 +14,7 @@ std::map<std::string, std::string> written_weights(const std::string& folder) {
     const bool is_shared = name.rfind("model", 0) == 0 || name.rfind("optimizer", 0) == 0;
     if (!is_shared || entry.path().extension() != ".safetensors") continue;
     digests[std::filesystem::relative(entry.path(), folder).string()] =
-        sha256_of_file(entry.path().string(), "see that nothing else changes the folder");
+        sha256_of_file(entry.path().string(), "check that nothing else changes the folder");
   }
   if (digests.count("model.safetensors") == 0) {
     throw Error("the training wrote no model.safetensors", folder, "leave --save-strategy and --do-train as they are");

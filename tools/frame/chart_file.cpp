@@ -54,7 +54,7 @@ std::string png_of(const std::string& svg, const std::string& path) {
 }
 #else
 void check_png(const std::string& path) {
-  throw UsageError("this build writes no PNG: librsvg was not there when it was configured", "--plot " + path,
+  throw UsageError("this build cannot write PNG: librsvg was not found when it was configured", "--plot " + path,
                    "write .svg, which browsers show; or install librsvg2-dev, configure and build again");
 }
 
@@ -66,7 +66,7 @@ std::string png_of(const std::string&, const std::string&) { return {}; }  // ch
 void check_chart_path(const std::string& path) {
   const std::string kind = chart_kind(path);
   if (kind != ".svg" && kind != ".png") {
-    throw UsageError("\"" + path + "\" is not a picture's name", "--plot", "give it the end .svg or .png");
+    throw UsageError("\"" + path + "\" is not a picture's name", "--plot", "end it in .svg or .png");
   }
   if (kind == ".png") check_png(path);
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
@@ -74,19 +74,19 @@ void check_chart_path(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::is_directory(folder, none) || ::access(folder.c_str(), W_OK) != 0) {
     throw UsageError("no file can be written into " + folder, "--plot " + path,
-                     "name a folder that is there and yours");
+                     "name a folder that exists and that you may write to");
   }
   // Some folders look writable but accept no files, such as /proc.
   std::string probe = (std::filesystem::path(folder) / ".lockstep-plot-XXXXXX").string();
   const int descriptor = ::mkstemp(probe.data());
   if (descriptor < 0) {
     throw UsageError("no file can be written into " + folder + ": " + errno_text(errno), "--plot " + path,
-                     "name a folder that takes files");
+                     "name a folder that you may write to");
   }
   ::close(descriptor);
   ::unlink(probe.c_str());
   if (std::filesystem::is_directory(path, none)) {
-    throw UsageError("there is a folder of this name", "--plot " + path, "name a file");
+    throw UsageError("a folder of this name exists", "--plot " + path, "name a file");
   }
 }
 

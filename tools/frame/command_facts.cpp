@@ -135,9 +135,8 @@ std::vector<CommandFacts> facts_in(const std::string& text) {
   try {
     for (const nlohmann::json& each : nlohmann::json::parse(text)) commands.push_back(command_in(each));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(
-        std::string("a program of Lockstep describes its commands in a form that is not known here: ") + error.what(),
-        "lockstep completions", "install all programs of one version");
+    throw Error(std::string("a program of Lockstep describes its commands in an unknown form: ") + error.what(),
+                "lockstep completions", "install all programs from one version");
   }
   return commands;
 }

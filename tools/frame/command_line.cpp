@@ -89,7 +89,7 @@ void refuse(const std::string& name, const std::string& text, const CommandStrea
 void require_written(std::ostream& out) {
   out.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && out.good()) return;
-  throw Error("cannot write the output: " + errno_text(errno), "standard output", "give it a place with room");
+  throw Error("cannot write the output: " + errno_text(errno), "standard output", "write to a disk with free space");
 }
 
 // The C++ library's text does not mention that a thread could not be started, nor what to do.
@@ -128,10 +128,9 @@ std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const
     return code;
   } catch (const CLI::ParseError& error) {
     const std::string name = entry.name + nested_names(app);
-    refuse(
-        name,
-        fmt::format("{}\n  fix: 'lockstep {} --help' lists what it takes", explain_words(error, app, arguments), name),
-        streams);
+    refuse(name,
+           fmt::format("{}\n  fix: 'lockstep {} --help' lists its flags", explain_words(error, app, arguments), name),
+           streams);
     return kNotUnderstood;
   }
 }
@@ -165,9 +164,10 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     if (is_refusal) refuse(entry.name, error.what(), streams);
     if (!is_refusal) print_failure(entry.name, error.what(), streams);
   } catch (const std::bad_alloc&) {
-    print_failure(entry.name, "not enough memory for what was asked\n  fix: ask for less at once", streams);
+    print_failure(entry.name, "there is not enough memory for this request\n  fix: ask for less at once", streams);
   } catch (const std::length_error&) {
-    print_failure(entry.name, "more was asked for than any memory holds\n  fix: ask for less at once", streams);
+    print_failure(entry.name, "this request needs more memory than any machine has\n  fix: ask for less at once",
+                  streams);
   } catch (const std::system_error& error) {
     print_failure(entry.name, explain(error), streams);
   } catch (const std::exception& error) {

@@ -19,7 +19,7 @@ inline std::string companion_program(const std::string& name) {
   if (!has_companion(name)) {
     if (errno == EACCES) {
       throw UsageError("cannot start " + path + ": " + errno_text(errno), "lockstep",
-                       "wait until it is built, if it is being built now; else chmod +x " + path);
+                       "if it is being built now, wait until it is finished; else chmod +x " + path);
     }
     throw UsageError("there is no program " + path + ": " + errno_text(errno), "lockstep",
                      "build it: cmake --build --preset release --target " + name +

@@ -18,7 +18,8 @@ class ScratchFolder {
   explicit ScratchFolder(const std::string& name) {
     std::string pattern = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
     if (::mkdtemp(pattern.data()) == nullptr) {
-      throw Error("cannot make a folder: " + errno_text(errno), pattern, "point TMPDIR to where files may be written");
+      throw Error("cannot make a folder: " + errno_text(errno), pattern,
+                  "set TMPDIR to a folder that you may write to");
     }
     path_ = pattern;
   }

@@ -13,7 +13,8 @@ namespace lockstep {
 /// @throws UsageError  if it was given for a model that takes no texts
 inline void check_sequence_flag(const Model& model, const std::string& name, std::int64_t length) {
   if (length == 0 || model.input_kind() == InputKind::Text) return;
-  throw UsageError("--seq with --model " + name + ", which takes no texts", "command line", "leave --seq out");
+  throw UsageError("--seq cannot be combined with --model " + name + ", which takes no texts", "command line",
+                   "leave --seq out");
 }
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ std::optional<std::string> failure_of(const std::string& line) {
 
 void must(const std::string& line) {
   if (const auto failure = failure_of(line)) {
-    throw Error(*failure, "making hosts of network namespaces", "see that this user may use ip and tc");
+    throw Error(*failure, "making hosts of network namespaces", "check that this user may run ip and tc");
   }
 }
 
@@ -78,7 +78,7 @@ std::optional<std::string> NetworkHosts::why_not() {
   if (!failure)
     failure = failure_of("tc -n " + probe + " qdisc add dev probe0 root tbf rate 1gbit burst 256kb latency 50ms");
   remove_spaces(probe);
-  if (failure) return "hosts made of network namespaces are not permitted here, which root usually may: " + *failure;
+  if (failure) return "this user may not make network namespaces, which root usually may: " + *failure;
   return std::nullopt;
 }
 
@@ -133,7 +133,7 @@ void NetworkHosts::enter(int host) const {
   if (!fd || ::setns(fd.get(), CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWUTS) != 0 ||
       ::sethostname(own.data(), own.size()) != 0) {
     throw Error("cannot enter " + space(host) + ": " + errno_text(errno), "making hosts of network namespaces",
-                "see that this user may enter network namespaces");
+                "check that this user may enter network namespaces");
   }
   guard_->forget();
   // What names an interface of the machine means nothing here.

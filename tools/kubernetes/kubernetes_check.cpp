@@ -51,7 +51,8 @@ class KubernetesChecker {
     const YAML::Node restart = node_at(pod_, {"restartPolicy"});
     const std::string policy = scalar_of(restart);
     if (policy != "Never" && policy != "OnFailure") {
-      add(restart, "restartPolicy is " + (policy.empty() ? "not set" : printable(policy)) + ", which no Job may have",
+      add(restart,
+          "restartPolicy is " + (policy.empty() ? "not set" : printable(policy)) + ", which a Job does not allow",
           "restartPolicy: Never");
     }
     if (completions_ > 1) check_several();
@@ -85,7 +86,7 @@ class KubernetesChecker {
       add({}, fmt::format("nothing says that there are {} nodes: each pod would be a job of its own", completions_),
           fmt::format("set PET_NNODES to \"{}\"", completions_));
     } else if (!count.empty() && count.substr(count.find(':') + 1) != std::to_string(completions_)) {
-      add(nodes, fmt::format("PET_NNODES is {}, and the Job has {} pods", printable(count), completions_),
+      add(nodes, fmt::format("PET_NNODES is {}, but the Job has {} pods", printable(count), completions_),
           "make completions and parallelism equal to it");
     }
     const YAML::Node place = variable("PET_NODE_RANK");
@@ -98,8 +99,7 @@ class KubernetesChecker {
   void check_secret() {
     const YAML::Node secret = variable("LOCKSTEP_SECRET");
     if (scalar_of(secret) != "") {
-      add(secret, "the secret can be read by all who may read the Job",
-          "take it from a Secret: valueFrom.secretKeyRef");
+      add(secret, "everyone who may read the Job can read the secret", "take it from a Secret: valueFrom.secretKeyRef");
     } else if (!has("LOCKSTEP_SECRET", nullptr) && !has("LOCKSTEP_SECRET_FILE", nullptr)) {
       add({}, "there is no LOCKSTEP_SECRET: ranks of several hosts refuse to start without one",
           "take it from a Secret: valueFrom.secretKeyRef");

@@ -89,7 +89,7 @@ PodJob checked_job(const KubernetesOptions& options) {
   require_manifest_value(options.name_space.empty() || is_kubernetes_name(options.name_space), "--namespace",
                          options.name_space, "write lower-case letters, digits and hyphens");
   require_manifest_value(options.secret.empty() || is_kubernetes_name(options.secret), "--secret", options.secret,
-                         "write the name of a Secret that exists, and not what it contains");
+                         "write the name of an existing Secret, not its content");
   job.secret = options.secret.empty() ? job.name : options.secret;
   job.pods = pods_of(options.nodes);
   job.is_elastic = options.nodes.find(':') != std::string::npos;
@@ -114,7 +114,7 @@ PodJob checked_job(const KubernetesOptions& options) {
   for (const std::string& volume : options.volumes) check_volume(volume);
   const auto launcher = launcher_at(options.command, 0);
   require_manifest_value(!launcher || options.command.size() > launcher->end, "PROGRAM", options.command.front(),
-                         "name what the launcher starts, too");
+                         "also name the program that the launcher starts");
   if (!launcher) job.command = {"lockstep", "run"};
   job.command.insert(job.command.end(), options.command.begin(), options.command.end());
   return job;

@@ -21,7 +21,7 @@ class Config : public Subcommand {
     add_file(app);
     default_ = app.add_subcommand("default", "write a configuration without asking");
     add_file(*default_);
-    default_->add_option("--mixed-precision", mixed_precision_, "no, fp16 or bf16: what training computes in")
+    default_->add_option("--mixed-precision", mixed_precision_, "precision of the training: no, fp16 or bf16")
         ->transform(precision_name)
         ->check(CLI::IsMember({"no", "fp16", "bf16"}))
         ->capture_default_str();
@@ -53,13 +53,13 @@ class Config : public Subcommand {
  private:
   void add_file(CLI::App& app) {
     app.add_option("--config-file", file_,
-                   "file to write: YAML, or JSON where its name ends in .json; default: accelerate's, "
+                   "file to write: YAML, or JSON if its name ends in .json; default: accelerate's, "
                    "accelerate/default_config.yaml in $HF_HOME or ~/.cache/huggingface");
   }
 
   int write_default(std::ostream& out) const {
     if (std::filesystem::exists(file_)) {
-      throw Error("there is a configuration already, and this command does not replace it", file_,
+      throw Error("a configuration already exists, and this command does not replace it", file_,
                   "change it with `lockstep config`, or remove it first");
     }
     AccelerateConfig config;

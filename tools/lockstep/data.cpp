@@ -15,7 +15,7 @@ class Data : public Subcommand {
   void add(CLI::App& app) override {
     app.require_subcommand(1);
     add_get(*app.add_subcommand("get", "download a dataset and check it"));
-    add_digits(*app.add_subcommand("digits", "make digits that look handwritten, without a network"));
+    add_digits(*app.add_subcommand("digits", "generate digits that look handwritten; needs no network"));
     show_examples(app, {"lockstep data get mnist --output data/mnist", "lockstep data digits --output data/digits"});
   }
 
@@ -31,7 +31,7 @@ class Data : public Subcommand {
         ->check(CLI::IsMember(downloadable_datasets()));
     app.add_option("--output", output_, "folder for the files (default: data/ and the dataset's name)");
     app.add_option("--mirror", mirror_,
-                   "address of a folder with the files (https, http or file), instead of the known");
+                   "address of a folder with the files (https, http or file), instead of the usual one");
     show_examples(app, {"lockstep data get mnist", "lockstep data get fashion-mnist --output /data/fashion",
                         "lockstep data get mnist --mirror http://mirror.example/mnist"});
   }
@@ -39,10 +39,10 @@ class Data : public Subcommand {
   void add_digits(CLI::App& app) {
     digits_ = &app;
     app.add_option("--output", output_, "folder for the files")->required();
-    app.add_option("--train", options_.train, "images to train on")->capture_default_str();
-    app.add_option("--test", options_.test, "images to test on")->capture_default_str();
-    app.add_option("--seed", options_.seed, "other digits for another seed")->capture_default_str();
-    app.add_flag("--force", force_, "overwrite files of these names that hold something else");
+    app.add_option("--train", options_.train, "number of training images")->capture_default_str();
+    app.add_option("--test", options_.test, "number of test images")->capture_default_str();
+    app.add_option("--seed", options_.seed, "seed from which the digits are drawn")->capture_default_str();
+    app.add_flag("--force", force_, "overwrite files that exist and differ");
     show_examples(app, {"lockstep data digits --output data/digits",
                         "lockstep data digits --output data/many --train 60000 --test 10000 --seed 7"});
   }
@@ -55,7 +55,7 @@ class Data : public Subcommand {
 
   int run_digits(std::ostream& out) const {
     write_digits(output_, options_, force_);
-    fmt::print(out, "{} digits to train on and {} to test on, seed {}, in {}\n", options_.train, options_.test,
+    fmt::print(out, "{} digits for training and {} for testing, seed {}, in {}\n", options_.train, options_.test,
                options_.seed, output_);
     return 0;
   }

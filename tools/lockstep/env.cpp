@@ -148,8 +148,8 @@ Json warnings(const CudaFacts& cuda) {
   const int factor = slowdown_of(blas_kernels(), widest_vectors());
   if (factor > 1) {
     out.push_back(
-        fmt::format("OpenBLAS uses its {} kernels on a processor that has {}: products of matrices take up to {} times "
-                    "as long as they need to. Kernels chosen by: {}",
+        fmt::format("OpenBLAS uses its {} kernels on a processor that has {}: matrix products take up to {} times as "
+                    "long as they need to. Kernels chosen by: {}",
                     blas_kernels(), widest_vectors(), factor, kernels_chosen_by()));
   }
   return out;

@@ -64,18 +64,16 @@ class EstimateMemory : public Subcommand {
  public:
   void add(CLI::App& app) override {
     app.add_option("model", question_.model,
-                   "one of the models below, or the folder of another one: its config.json is enough, weights are not "
-                   "read")
+                   "one of the models below, or a model's folder: its config.json is enough, weights are not read")
         ->required();
-    app.add_option("--world-size", world_size_, "ranks that share the work")
+    app.add_option("--world-size", world_size_, "number of ranks")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000000));
     app.add_option("--nproc-per-node", ranks_per_host_, "ranks of each host; default: all, but at most 8")
         ->check(CLI::Range(1, 1024));
     app.add_option("--stage", stages_,
-                   "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
-                   "optimizer's state (fused steps), 2 and gradients (--fsdp shard_grad_op), 3 and weights "
-                   "(--fsdp full_shard); default: all")
+                   "what is sharded, as ZeRO counts: 0 nothing (DDP), 1 the optimizer's state (fused steps), 2 also "
+                   "gradients (--fsdp shard_grad_op), 3 also weights (--fsdp full_shard); default: all stages")
         ->delimiter(',')
         ->check(CLI::Range(0, 3));
     app.add_option("--dtypes", dtypes_, "float32, or bf16: float32 weights, computed with in bf16 by autocast")
@@ -86,7 +84,7 @@ class EstimateMemory : public Subcommand {
           return name == "fp32" ? "float32" : name;
         })
         ->check(CLI::IsMember({"float32", "bf16"}));
-    app.add_option("--batch", question_.batch, "samples of each rank")
+    app.add_option("--batch", question_.batch, "samples of each rank in a step")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seq", question_.sequence_length, "tokens of each text; default: the model's")
@@ -94,7 +92,7 @@ class EstimateMemory : public Subcommand {
     app.add_option("--optim", optimizer_, "adamw, sgd (no state) or momentum (SGD with it)")
         ->capture_default_str()
         ->check(CLI::IsMember({"adamw", "sgd", "momentum"}));
-    app.add_flag("--gradient-checkpointing", question_.gradient_checkpointing, "activations are computed again");
+    app.add_flag("--gradient-checkpointing", question_.gradient_checkpointing, "recompute activations in backward");
     app.add_flag("--fit", question_.fit,
                  "of a GPT-3: activations by dry runs of small models, though its own is possible");
     app.add_flag("--json", json_, "print one JSON object");
@@ -110,8 +108,9 @@ class EstimateMemory : public Subcommand {
     has_ranks_per_host_ = ranks_per_host_ > 0;
     if (!has_ranks_per_host_) ranks_per_host_ = likely_ranks_per_host(world_size_);
     if (world_size_ % ranks_per_host_ != 0) {
-      throw UsageError(fmt::format("--world-size {} with --nproc-per-node {}", world_size_, ranks_per_host_),
-                       "command line", "give a number of ranks that all hosts can have");
+      throw UsageError(
+          fmt::format("--world-size {} is not possible with --nproc-per-node {}", world_size_, ranks_per_host_),
+          "command line", "give a multiple of --nproc-per-node");
     }
     if (stages_.empty()) stages_ = world_size_ == 1 ? std::vector<int>{0} : std::vector<int>{0, 1, 2, 3};
     const std::int64_t optimizer_bytes = optimizer_ == "adamw" ? 8 : optimizer_ == "momentum" ? 4 : 0;

@@ -19,26 +19,25 @@ constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
 class Kubernetes : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--image", options_.image, "the image: it has the program, and lockstep on its PATH");
-    app.add_option("--nodes,-N", options_.nodes, "pods, or MIN:MAX: they may be lost and come back")
+    app.add_option("--image", options_.image, "image that has the program, and lockstep on its PATH");
+    app.add_option("--nodes,-N", options_.nodes, "number of pods, or MIN:MAX if pods may be lost and come back")
         ->capture_default_str();
     app.add_option("--nproc-per-node", options_.nproc_per_node, "ranks of a pod; default: 1, or one for each GPU");
     app.add_option("--cpus", options_.cpus, "cores of a pod, as 4 or 500m; default: the cluster's");
     app.add_option("--memory", options_.memory, "memory of a pod, as 8Gi; default: the cluster's");
     app.add_option("--gpus-per-node", options_.gpus_per_node, "GPUs of a pod, one for each of its ranks");
     app.add_option("--volume", options_.volumes,
-                   "CLAIM:PATH, as results:/results: a PersistentVolumeClaim, and where pods see it; can be repeated")
+                   "CLAIM:PATH, as results:/results: a PersistentVolumeClaim, and where pods mount it; can be repeated")
         ->allow_extra_args(false);
-    app.add_option("--name", options_.name, "of the Job, its Service and its Secret; default: the program's");
+    app.add_option("--name", options_.name, "name of the Job, its Service and its Secret; default: the program's");
     app.add_option("--namespace", options_.name_space, "default: kubectl's");
-    app.add_option("--secret", options_.secret,
-                   "a Secret that exists, with the key secret; default: a new one is written");
-    app.add_option("--port", options_.port, "where the first pod's store listens")->capture_default_str();
+    app.add_option("--secret", options_.secret, "existing Secret, with the key secret; default: a new one is written");
+    app.add_option("--port", options_.port, "port of the first pod's store")->capture_default_str();
     app.add_option("--grace-seconds", options_.grace_seconds,
-                   "how long a pod may take to save and leave when it is asked to stop")
+                   "seconds that a pod may take to save and leave when it is asked to stop")
         ->capture_default_str();
-    app.add_option("--file,-f", file_, "where to write; default: standard output");
-    app.add_option("--check", check_, "look at manifests that exist instead, and say what is wrong with them");
+    app.add_option("--file,-f", file_, "file to write; default: standard output");
+    app.add_option("--check", check_, "check existing manifests instead, and print what is wrong with them");
     app.prefix_command();
     app_ = &app;
     show_examples(app, {"lockstep kubernetes --image lockstep --nodes 2 --nproc-per-node 4 --cpus 4 --memory 8Gi "

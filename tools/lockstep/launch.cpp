@@ -45,7 +45,7 @@ class Launch : public Subcommand {
     const LaunchSetting& processes = launch.setting("num_processes");
     const bool is_found = processes.origin != "flag" && processes.origin != "file";
     if (is_found && !flags_.quiet) {
-      fmt::print(streams.err, "`--num-processes` was not given and is {}: {}\n", processes.value, processes.origin);
+      fmt::print(streams.err, "`--num-processes` was not given; it is {}: {}\n", processes.value, processes.origin);
     }
     for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
     return run_job(plan);

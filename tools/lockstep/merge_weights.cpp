@@ -55,7 +55,7 @@ class MergeWeights : public Subcommand {
         ->required();
     app.add_option("output_path", output_, "folder for model.safetensors and the model's configuration")->required();
     app.add_flag("--unsafe_serialization,--unsafe-serialization", pickled_,
-                 "accelerate's way to ask for pytorch_model.bin, which is not written");
+                 "accelerate's flag for a pytorch_model.bin; refused, because that file is not written");
     app.add_flag("--remove_checkpoint_dir,--remove-checkpoint-dir", removes_,
                  "remove the checkpoint afterwards, with the optimizer's state");
     show_examples(app, {"lockstep merge-weights out/checkpoint-40 merged",
@@ -66,7 +66,7 @@ class MergeWeights : public Subcommand {
     check_arguments();
     const Checkpoint checkpoint(checkpoint_, Verify::Checksums);
     const std::size_t models = number_of_models(checkpoint);
-    if (models == 0) throw Error(checkpoint_ + " has no weights", checkpoint_, "give a checkpoint that has them");
+    if (models == 0) throw Error(checkpoint_ + " has no weights", checkpoint_, "give a checkpoint that has weights");
     for (std::size_t i = 0; i < models; ++i) merge(checkpoint, i, streams.out);
     copy_files_of_model(checkpoint);
     if (removes_) {
@@ -83,7 +83,7 @@ class MergeWeights : public Subcommand {
       throw UsageError(
           "--unsafe_serialization: a pytorch_model.bin is not written, because it is code that runs when "
           "it is read",
-          "command line", "leave it out: model.safetensors is read by every library that reads the other");
+          "command line", "leave it out: every library that reads the one also reads model.safetensors");
     }
     if (!fs::is_directory(checkpoint_)) {
       throw UsageError("there is no folder " + checkpoint_, "checkpoint_directory",
@@ -100,7 +100,7 @@ class MergeWeights : public Subcommand {
       }
     }
     if (is_inside(output_, checkpoint_)) {
-      throw UsageError(output_ + " is in the checkpoint, of which every file is recorded", "output_path",
+      throw UsageError(output_ + " is in the checkpoint, whose files are all recorded", "output_path",
                        "give another folder");
     }
   }

@@ -64,10 +64,10 @@ class ModelFiles : public Subcommand {
  private:
   void add_get(CLI::App& app) {
     CLI::App& get = *app.add_subcommand("get", "download a model from the Hugging Face Hub and check it");
-    get.add_option("model", download_.id, "its name there: NAME or OWNER/NAME")->required();
+    get.add_option("model", download_.id, "the model's name on the Hub: NAME or OWNER/NAME")->required();
     get.add_option("--output,--local-dir", download_.folder, "folder for the files (default: the model's name)");
     get.add_option("--revision", download_.revision, "branch, tag or commit")->capture_default_str();
-    get.add_flag("--force", download_.replaces_files, "replace files of these names that hold something else");
+    get.add_flag("--force", download_.replaces_files, "replace files that exist and differ");
     show_examples(get, {"lockstep model get bert-base-cased",
                         "lockstep model get distilbert-base-uncased --output /models/distilbert",
                         "HF_TOKEN=hf_... lockstep model get OWNER/PRIVATE --revision v2"});

@@ -16,14 +16,14 @@ class ShowSampler : public Subcommand {
  public:
   void add(CLI::App& app) override {
     app.add_option("--dataset-size", dataset_size_, "samples in the dataset")->required();
-    app.add_option("--num-replicas", num_replicas_, "replicas that share it, usually the world size")
+    app.add_option("--num-replicas", num_replicas_, "number of replicas that share it, usually the world size")
         ->capture_default_str();
-    app.add_option("--rank", rank_, "the replica whose samples are printed")->capture_default_str();
+    app.add_option("--rank", rank_, "rank whose samples are printed")->capture_default_str();
     app.add_option("--seed", seed_, "seed of the shuffle")->capture_default_str();
-    app.add_option("--epoch", epoch_, "as given to set_epoch")->capture_default_str();
+    app.add_option("--epoch", epoch_, "epoch, as given to set_epoch")->capture_default_str();
     app.add_flag("--no-shuffle", no_shuffle_, "keep the dataset's order");
     auto* drop_last = app.add_flag("--drop-last", drop_last_, "leave out the tail that does not divide evenly");
-    app.add_flag("--exact", exact_, "repeat no sample: the shares for evaluation, of which some may be smaller")
+    app.add_flag("--exact", exact_, "repeat no sample, as for evaluation; some shares may be smaller")
         ->excludes(drop_last);
     show_examples(app, {"lockstep sampler --dataset-size 10 --num-replicas 4 --rank 0",
                         "lockstep sampler --dataset-size 10 --num-replicas 4 --rank 3 --epoch 1 --drop-last",

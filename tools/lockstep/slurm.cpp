@@ -21,20 +21,20 @@ class Slurm : public Subcommand {
     app.add_option("--ntasks-per-node", options_.ntasks_per_node, "ranks on each host")->capture_default_str();
     app.add_option("--cpus-per-task,-c", options_.cpus_per_task, "cores of a rank; default: the cluster's");
     app.add_option("--gpus-per-node", options_.gpus_per_node, "GPUs of a host, one for each of its ranks");
-    app.add_option("--job-name,-J", options_.job_name, "default: the program's name");
-    app.add_option("--partition,-p", options_.partition, "where to queue");
+    app.add_option("--job-name,-J", options_.job_name, "name of the job; default: the program's");
+    app.add_option("--partition,-p", options_.partition, "partition to queue in");
     app.add_option("--account,-A", options_.account, "who pays");
-    app.add_option("--time,-t", options_.time, "limit: minutes, hours:minutes:seconds or days-hours");
+    app.add_option("--time,-t", options_.time, "time limit: minutes, hours:minutes:seconds or days-hours");
     app.add_option("--mem", options_.mem, "memory of a host, as 64G");
-    app.add_option("--output,-o", options_.output, "what the ranks write; %j is the job's number")
+    app.add_option("--output,-o", options_.output, "file for what the ranks write; %j is the job's number")
         ->capture_default_str();
     app.add_option("--signal-seconds", options_.signal_seconds,
-                   "so long before the limit the ranks get SIGUSR1, on which a Trainer saves; 0: never")
+                   "seconds before the limit at which the ranks get SIGUSR1, on which a Trainer saves; 0: never")
         ->capture_default_str();
-    app.add_flag("--requeue,!--no-requeue", options_.requeue, "queue again after a training that saved and stopped")
+    app.add_flag("--requeue,!--no-requeue", options_.requeue, "queue the job again if the training saved and stopped")
         ->default_val(true);
-    app.add_option("--file,-f", file_, "where to write the script; default: standard output");
-    app.add_option("--check", check_, "look at a script that exists instead, and say what is wrong with it");
+    app.add_option("--file,-f", file_, "file to write the script to; default: standard output");
+    app.add_option("--check", check_, "check an existing script instead, and print what is wrong with it");
     app.prefix_command();
     app_ = &app;
     show_examples(app,

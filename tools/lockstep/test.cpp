@@ -20,8 +20,9 @@ class Test : public Subcommand {
   void add(CLI::App& app) override {
     app.add_option("--config-file", config_file_,
                    "Accelerate's configuration; default: the one that lockstep config wrote");
-    app.add_option("--num-processes", processes_, "as many ranks, whatever the file says")->check(CLI::PositiveNumber);
-    app.add_flag("--cpu", cpu_, "no GPUs, whatever the file says");
+    app.add_option("--num-processes", processes_, "number of ranks, in place of the file's")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--cpu", cpu_, "use no GPUs, whatever the file says");
     app.add_flag("--as-rank", as_rank_, "one rank of the test")->group("");
     show_examples(
         app, {"lockstep test", "lockstep test --config-file two-ranks.yaml", "lockstep test --num-processes 2 --cpu"});

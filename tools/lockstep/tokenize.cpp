@@ -21,12 +21,12 @@ class Tokenize : public Subcommand {
  public:
   void add(CLI::App& app) override {
     app.add_option("--tokenizer", dir_, "folder of a Hugging Face tokenizer, or its tokenizer.json")->required();
-    app.add_flag("--pair", pair_, "each line is two texts, parted by a tab");
+    app.add_flag("--pair", pair_, "each line is two texts, separated by a tab");
     app.add_option("--max-length", max_length_,
-                   "tokens of a line at most, special ones included; the longer text is cut")
+                   "tokens of a line at most, including special ones; the longer text is cut")
         ->check(CLI::NonNegativeNumber);
-    app.add_flag("--no-special-tokens", no_special_tokens_, "put no tokens such as [CLS] around the texts");
-    app.add_flag("--json", json_, "one object a line: ids, tokens, offsets and masks");
+    app.add_flag("--no-special-tokens", no_special_tokens_, "add no tokens such as [CLS]");
+    app.add_flag("--json", json_, "print one JSON object per line: ids, tokens, offsets and masks");
     show_examples(app, {"echo 'How are you?' | lockstep tokenize --tokenizer bert-base-uncased",
                         "lockstep tokenize --tokenizer gpt2 --no-special-tokens < corpus.txt > ids.txt",
                         "lockstep tokenize --tokenizer bert-base-cased --pair --max-length 128 --json < pairs.tsv"});
@@ -56,7 +56,7 @@ class Tokenize : public Subcommand {
     const std::string where = "standard input, line " + std::to_string(number);
     const std::size_t tab = line.find('\t');
     if (pair_ && (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos)) {
-      throw Error("the line is not two texts parted by one tab", where, "leave --pair out, or correct the line");
+      throw Error("the line is not two texts separated by one tab", where, "leave --pair out, or correct the line");
     }
     try {
       if (!pair_) return tokenizer.encode(line, options);

@@ -27,14 +27,14 @@ class TokenizerCommand : public Subcommand {
   void add(CLI::App& app) override {
     app.require_subcommand(1);
     CLI::App& train = *app.add_subcommand("train", "learn a WordPiece vocabulary from texts");
-    train.add_option("files", files_, "text files, or .csv and .tsv files with --column; gzip is understood")
+    train.add_option("files", files_, "text files, or .csv and .tsv files with --column; files may be gzipped")
         ->required()
         ->check(CLI::ExistingFile);
     train.add_option("--output", output_, "folder for vocab.txt, tokenizer.json and tokenizer_config.json")->required();
     train.add_option("--column", column_,
                      "column of .csv and .tsv files, by its name in the first line, or its number with --no-header");
     table_.add(train);
-    train.add_option("--vocab-size", options_.vocab_size, "tokens at most, special ones included")
+    train.add_option("--vocab-size", options_.vocab_size, "tokens at most, including special ones")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     train.add_option("--min-frequency", options_.min_frequency, "pieces that occur less often are not joined")
@@ -68,7 +68,7 @@ class TokenizerCommand : public Subcommand {
     const std::string ending = format_ending(path);
     if (ending == ".csv" || ending == ".tsv") return add_column(file.view(), path, trainer);
     if (const std::string flag = table_.given(); !flag.empty()) {
-      throw UsageError(flag + ", and the file is not a table of fields", path,
+      throw UsageError(flag + " cannot be used: the file is not a table", path,
                        "leave the flag out, or name a file that ends in .csv or .tsv");
     }
     std::int64_t lines = 0;
@@ -78,7 +78,7 @@ class TokenizerCommand : public Subcommand {
 
   std::int64_t add_column(std::string_view text, const std::string& path, WordPieceTrainer& trainer) const {
     if (column_.empty()) {
-      throw UsageError("this file has columns, and none is named", path, "name the one with the texts by --column");
+      throw UsageError("this file has columns, but no column was named", path, "name the text column with --column");
     }
     const TableForm form = table_.form();
     CsvTokenizer records(text, path, form.dialect);
@@ -98,11 +98,10 @@ class TokenizerCommand : public Subcommand {
     JoinedLines joined(path, records.delimiter(), {at});
     for (; records.next(fields); ++rows) {
       if (fields.size() != columns) {
-        throw Error(
-            fmt::format("the record has {} fields, but the {} {}", fields.size(), form.has_header ? "header" : "first",
-                        columns),
-            records.where(fields.front()),
-            "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
+        throw Error(fmt::format("the record has {} fields, but the {} {}", fields.size(),
+                                form.has_header ? "header" : "first", columns),
+                    records.where(fields.front()),
+                    "quote fields that hold the delimiter, or describe the file with --delimiter and --quoting");
       }
       trainer.add(fields[at].value(storage));
       joined.look_at(fields, records);

@@ -42,21 +42,23 @@ class TraceCommand : public Subcommand {
     for (const auto& info : registered_models()) names.push_back(info.name);
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
     app.add_option("--devices", devices_,
-                   "of the replicas, e.g. cpu:0,cpu:1; default: cpu:0,cpu:1, or all CUDA devices")
+                   "devices of the replicas, e.g. cpu:0,cpu:1; default: cpu:0,cpu:1, or all CUDA devices")
         ->delimiter(',')
         ->check(replica_device_name(/*measures=*/false));
-    app.add_option("--output-device", output_device_, "where data-parallel gathers; default: the first")
+    app.add_option("--output-device", output_device_, "device on which data-parallel gathers; default: the first")
         ->check(replica_device_name(/*measures=*/false));
-    app.add_option("--mode", mode_, "data-parallel: gather outputs, loss on one device; parallel-loss: loss on each")
+    app.add_option("--mode", mode_,
+                   "data-parallel: gather outputs and compute the loss on one device; parallel-loss: compute the loss "
+                   "on each device")
         ->capture_default_str()
         ->check(CLI::IsMember({"both", "data-parallel", "parallel-loss"}));
     app.add_option("--batch", batch_, "samples of the whole batch")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->check(CLI::PositiveNumber);
-    app.add_option("--warmup", warmup_, "steps before the one that is shown")
+    app.add_option("--warmup", warmup_, "steps to run before the one that is shown")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--seed", seed_, "of weights and batch")->capture_default_str();
-    app.add_option("--output", output_, "write a trace that ui.perfetto.dev shows");
+    app.add_option("--seed", seed_, "seed of weights and batch")->capture_default_str();
+    app.add_option("--output", output_, "write a trace to this file; ui.perfetto.dev shows it");
     app.add_flag("--json", json_, "print one JSON object");
     show_examples(app, {"lockstep trace --model bert-tiny --batch 8 --seq 32",
                         "lockstep trace --model gpt2 --devices cpu:0,cpu:1 --mode parallel-loss --output trace.json"});

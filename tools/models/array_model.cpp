@@ -36,9 +36,9 @@ ModelOptions sizes_in(const ConfigFile& config, const std::string& kind) {
   double parameters = 0;
   double last = static_cast<double>(options.features);
   for (const auto& width : widths) {
-    if (!width.is_number_integer()) config.refuse("hidden_sizes", "holds no whole number", fix);
+    if (!width.is_number_integer()) config.refuse("hidden_sizes", "contains a value that is not a whole number", fix);
     if (width < 1 || width > ConfigFile::kMaxSize) {
-      config.refuse("hidden_sizes", "holds a width out of range",
+      config.refuse("hidden_sizes", "contains a width out of range",
                     fmt::format("give widths from 1 to {}", ConfigFile::kMaxSize));
     }
     options.hidden.push_back(width.get<std::int64_t>());
@@ -61,7 +61,7 @@ std::string kind_in(const ConfigFile& config) {
 void check_size(const char* what, std::int64_t of_model, std::int64_t of_data, bool may_differ,
                 const std::string& folder) {
   if (of_data == 0 || of_data == of_model || may_differ) return;
-  throw Error(fmt::format("the model has {} {}, and the data {}", of_model, what, of_data), folder,
+  throw Error(fmt::format("the model has {} {}, but the data has {}", of_model, what, of_data), folder,
               "give data of the form that the model was trained on, or --ignore-mismatched-sizes: layers that do not "
               "fit are then newly initialised");
 }

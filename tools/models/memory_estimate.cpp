@@ -270,7 +270,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
     }
   }
   if (question.fit && find_gpt3(question.model) == nullptr) {
-    throw UsageError("--fit with " + question.model, "command line", "leave it out: the fit is of a GPT-3");
+    throw UsageError("--fit with " + question.model, "command line", "leave it out: the fit is for GPT-3");
   }
   const ProgressLine progress;
   progress.show(fmt::format("making {} with random weights, to see what a forward pass keeps", question.model));

@@ -19,21 +19,22 @@ std::shared_ptr<const Dataset> verification_data(const Model& model, const std::
       return mnist(path, Split::Train);
     case InputKind::Features:
       if (is_folder) {
-        throw Error("a model of features reads one file of NSL-KDD, and this is a folder", "--data " + path,
+        throw Error("a model of features reads one file of NSL-KDD, but this is a folder", "--data " + path,
                     "name a file in it, as KDDTrain+.txt, plain or .gz");
       }
       return read_nsl_kdd(path).dataset;
     case InputKind::Text:
       break;
   }
-  throw UsageError("a model of texts takes random tokens here, and no file", "--data " + path, "leave --data out");
+  throw UsageError("a model for texts takes random tokens here, not a file", "--data " + path, "leave --data out");
 }
 
 Batch verification_batch(const Dataset& dataset, const std::string& path, std::int64_t size, int step) {
   const std::int64_t first = step * size;
   if (first + size > dataset.size()) {
-    throw Error(fmt::format("step {} of {} samples needs more than the {} there are", step + 1, size, dataset.size()),
-                path, "make --batch or --steps smaller");
+    throw Error(
+        fmt::format("step {} of {} samples needs more samples than the {} available", step + 1, size, dataset.size()),
+        path, "make --batch or --steps smaller");
   }
   std::vector<std::int64_t> indices(static_cast<std::size_t>(size));
   std::iota(indices.begin(), indices.end(), first);

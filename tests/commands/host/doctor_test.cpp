@@ -87,7 +87,7 @@ TEST(Doctor, EndsProcessesThatFailOrHang) {
     run_with_limit("echo begun; sleep 60", 1);
     FAIL() << "it has not ended";
   } catch (const Error& error) {
-    EXPECT_TRUE(says(error.happened(), "nothing had ended after 1 s. It wrote:\nbegun")) << error.what();
+    EXPECT_TRUE(says(error.happened(), "the step had not ended after 1 s. It wrote:\nbegun")) << error.what();
   }
 }
 

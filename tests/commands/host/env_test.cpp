@@ -46,9 +46,10 @@ TEST(Env, WarnsOfDevicesThatNothingUses) {
   EXPECT_EQ(cuda_warning(facts), "") << "the driver and LibTorch are of CUDA 12";
   facts.driver = "12.8";
   facts.runtime = "13.2";
-  EXPECT_TRUE(says(cuda_warning(facts), "the driver serves CUDA 12.8, and LibTorch needs 13.2")) << cuda_warning(facts);
+  EXPECT_TRUE(says(cuda_warning(facts), "the driver supports CUDA 12.8, but LibTorch needs 13.2"))
+      << cuda_warning(facts);
   facts.has_torch_cuda = false;
-  EXPECT_TRUE(says(cuda_warning(facts), "2 CUDA devices, and this LibTorch was built without CUDA"))
+  EXPECT_TRUE(says(cuda_warning(facts), "2 CUDA devices, but this LibTorch was built without CUDA"))
       << cuda_warning(facts);
   facts.devices.clear();
   EXPECT_EQ(cuda_warning(facts), "");

@@ -25,16 +25,16 @@ const std::vector<SpellingCase> kSpellings{
     {"clean", {{"bad", 59}, {"good", 59}}, {}},
     {"case",
      {{"bad", 59}, {"good", 59}, {"Good", 1}},
-     {"label Good of 1 row in F is a class of its own, beside good of 59 rows: they differ by case alone"}},
+     {"label Good of 1 row in F is a class of its own besides good of 59 rows: they differ only by case"}},
     {"blank",
      {{"bad", 59}, {"good", 59}, {"good ", 2}},
-     {"label \"good \" of 2 rows in F is a class of its own, beside good of 59 rows: they differ by blanks at the ends "
-      "alone"}},
+     {"label \"good \" of 2 rows in F is a class of its own besides good of 59 rows: they differ only by "
+      "blanks at the ends"}},
     {"many_with_blanks",
      {{"bad ", 60}, {"bad", 59}},
-     {"label bad of 59 rows in F is a class of its own, beside \"bad \" of 60 rows"}},
-    {"both", {{"good", 59}, {"\tGOOD", 1}}, {"by case and blanks alone"}},
-    {"beyond_ascii", {{"süß", 40}, {"SÜß", 2}}, {"they differ by case alone"}},
+     {"label bad of 59 rows in F is a class of its own besides \"bad \" of 60 rows"}},
+    {"both", {{"good", 59}, {"\tGOOD", 1}}, {"only by case and blanks"}},
+    {"beyond_ascii", {{"süß", 40}, {"SÜß", 2}}, {"they differ only by case"}},
     {"one_letter", {{"good", 59}, {"goood", 1}, {"food", 2}}, {}},
     {"classes_of_both_cases", {{"us", 50}, {"US", 40}}, {}},
     {"no_row", {{"good", 59}, {"Good", 0}}, {}},
@@ -54,7 +54,7 @@ const std::vector<SpellingCase> kSpellings{
       {"F", 1},
       {"g", 9},
       {"G", 1}},
-     {"label A", "label B", "label C", "label D", "label E", "2 further labels"}},
+     {"label A", "label B", "label C", "label D", "label E", "2 more labels"}},
 };
 
 class Spellings : public ::testing::TestWithParam<SpellingCase> {};

@@ -68,7 +68,7 @@ TEST_F(HeadLabels, OfAnotherTaskAreSaid) {
   name_labels("entailment", "neutral", "contradiction");
   const ProgramEnd end = run_command(training_of(model_, out_));
   ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(says(end.err, "the model's labels are entailment, neutral, contradiction, and those of ")) << end.err;
+  EXPECT_TRUE(says(end.err, "the model's labels are entailment, neutral, contradiction, but those of ")) << end.err;
   EXPECT_EQ(json_of(out_ + "/config.json").at("id2label").at("0"), "bad");
 }
 

@@ -186,7 +186,7 @@ TEST_F(TrainLabels, UnknownToTheModelAreRefusedOrLeftOut) {
                      "--validation-file", more,     "--output-dir",        out_,      "--save"};
   const ProgramEnd refused = run_command(words);
   EXPECT_NE(refused.code, 0);
-  EXPECT_TRUE(says(refused.err, "\"new\" is none of the model's 3 labels")) << refused.err;
+  EXPECT_TRUE(says(refused.err, "\"new\" is not one of the model's 3 labels")) << refused.err;
   words.insert(words.end(), {"--unlisted-labels", "skip"});
   const ProgramEnd skipped = run_command(words);
   ASSERT_EQ(skipped.code, 0) << skipped.err;

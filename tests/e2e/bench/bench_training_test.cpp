@@ -180,7 +180,7 @@ TEST(BenchStep, DrawsItsChartAsPng) {
                                        "--ranks", "1",       "--modes", "alone",   "--rounds",
                                        "1",       "--steps", "3",       "--plot",  folder / "step.png"};
   const ProgramEnd end = bench_training(flags);
-  if (shows(end.err, "this build writes no PNG")) {
+  if (shows(end.err, "this build cannot write PNG")) {
     EXPECT_EQ(end.code, 2);
     GTEST_SKIP() << "librsvg2-dev was not installed when this was configured";
   }
@@ -266,8 +266,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         TrainingBenchMistake{
             "unequal_parts", {"wrappers", "--batch", "5", "--replicas", "2"}, "cut into 2 equal parts"},
-        TrainingBenchMistake{"no_picture", {"batch-size", "--plot", "chart.txt"}, "give it the end .svg or .png"},
-        TrainingBenchMistake{"step_without_picture", {"step", "--plot", "chart"}, "give it the end .svg or .png"},
+        TrainingBenchMistake{"no_picture", {"batch-size", "--plot", "chart.txt"}, "end it in .svg or .png"},
+        TrainingBenchMistake{"step_without_picture", {"step", "--plot", "chart"}, "end it in .svg or .png"},
         TrainingBenchMistake{"picture_nowhere", {"step", "--plot", "/nowhere/chart.svg"}, "into /nowhere"},
         TrainingBenchMistake{"build_without_benchmarks",
                              {"step", "--builds", "/nowhere"},

@@ -207,7 +207,7 @@ TEST_F(Nodes, NameOneThatEndedBeforeAllWereThere) {
   const ProgramEnd end = first.wait(soon());
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(
-      has(end.err, "the launcher of node 1 on " + host_name() + " (pid " + pid + ") ended before all nodes were there"))
+      has(end.err, "the launcher of node 1 on " + host_name() + " (pid " + pid + ") ended before all nodes had joined"))
       << end.err;
   EXPECT_EQ(third.wait(soon()).code, 1);
 }

@@ -88,11 +88,11 @@ constexpr Script kScripts[] = {{"bash", bash_completions, "lockstep"},
 class Completions : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    app.add_option("shell", shell_, "whose script to print: bash, zsh or fish; or man, for the manual page")
+    app.add_option("shell", shell_, "shell whose script is printed: bash, zsh or fish; or man, for the manual page")
         ->check(CLI::IsMember({"bash", "zsh", "fish", "man"}));
     app.add_option("--output-dir", output_dir_,
-                   "write all four into files of this folder instead: lockstep for bash, "
-                   "_lockstep for zsh, lockstep.fish and lockstep.1");
+                   "write all four to files in this folder instead: lockstep for bash, _lockstep for zsh, "
+                   "lockstep.fish and lockstep.1");
     show_examples(app, {"source <(lockstep completions bash)", "lockstep completions zsh > ~/.zfunc/_lockstep",
                         "lockstep completions fish > ~/.config/fish/completions/lockstep.fish",
                         "lockstep completions man | man -l -"});
@@ -100,7 +100,8 @@ class Completions : public Subcommand {
 
   int run(const CommandStreams& streams) override {
     if (shell_.empty() == output_dir_.empty()) {
-      throw UsageError(shell_.empty() ? "no shell is named" : "a shell and --output-dir, which writes for all shells",
+      throw UsageError(shell_.empty() ? "no shell was named"
+                                      : "a shell cannot be combined with --output-dir, which writes for all shells",
                        "command line", "name bash, zsh, fish or man; or give --output-dir alone");
     }
     const std::vector<CommandFacts> commands = facts_of_all_programs();

@@ -19,7 +19,7 @@ lockstep \- data-parallel training for C++ on LibTorch
 .SH DESCRIPTION
 Trains models on several processes, devices and hosts, each of which has a part of every batch; starts and watches
 such jobs; and shows what they read and write.
-Words of flags may be parted by hyphens or underscores.
+Words of flags may be separated by hyphens or underscores.
 A flag's value is the next word, or follows an equals sign.
 )";
 

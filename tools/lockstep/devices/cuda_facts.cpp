@@ -155,14 +155,15 @@ std::string cuda_warning(const CudaFacts& facts) {
   if (facts.devices.empty()) return "";
   if (!facts.has_torch_cuda) {
     return fmt::format(
-        "this host has {} CUDA devices, and this LibTorch was built without CUDA: nothing here uses them. docs/gpu.md "
+        "this host has {} CUDA devices, but this LibTorch was built without CUDA, so they are not used. docs/gpu.md "
         "says which LibTorch to build with",
         facts.devices.size());
   }
   const auto major = [](const std::string& version) { return std::atoi(version.c_str()); };
   if (!facts.runtime.empty() && major(facts.driver) < major(facts.runtime)) {
     return fmt::format(
-        "the driver serves CUDA {}, and LibTorch needs {}: no kernel will run. Install a newer driver, or build with a "
+        "the driver supports CUDA {}, but LibTorch needs {}: no kernel will run. Install a newer driver, or build with "
+        "a "
         "PyTorch for CUDA {} (docs/gpu.md)",
         facts.driver, facts.runtime, major(facts.driver));
   }

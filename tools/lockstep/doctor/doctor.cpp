@@ -24,7 +24,7 @@ std::vector<std::string> step_names() {
 }
 
 std::string summaries() {
-  std::string text = "only these, in this order whatever the list's:";
+  std::string text = "run only these, always in this order:";
   for (const DoctorStep& step : doctor_steps()) text += fmt::format(" {} ({});", step.name, step.summary);
   text.back() = '.';
   return text;
@@ -36,15 +36,14 @@ class Doctor : public Subcommand {
     app.add_option("--output", output_, "write all figures, with versions and devices, to this JSON file");
     app.add_option("--steps", steps_, summaries())->delimiter(',')->check(CLI::IsMember(step_names()));
     app.add_option("--ranks,--nproc-per-node", options_.ranks,
-                   "processes of the steps with several; default: one for each CUDA device, or 2 without devices")
+                   "processes in the steps that use several; default: one for each CUDA device, or 2 without devices")
         ->check(CLI::Range(1, 64));
-    app.add_option(
-           "--size", size_,
-           "full: sizes that keep a GPU busy, some minutes in all; small: a look of half a minute. Default: full "
-           "with CUDA devices, else small")
+    app.add_option("--size", size_,
+                   "full: sizes that keep a GPU busy, a few minutes in all; small: a check of half a minute. Default: "
+                   "full with CUDA devices, else small")
         ->check(CLI::IsMember({"full", "small"}));
     app.add_option("--python", options_.python,
-                   "interpreter whose PyTorch trains beside ours in step training; default: none");
+                   "Python interpreter whose PyTorch is compared with Lockstep in step training; default: none");
     app.add_option("--part", part_, "a process of a step")->group("");
     app.add_option("--device", place_.device, "of the part")->group("");
     app.add_option("--meeting", place_.meeting, "of the part's ranks")->group("");
@@ -68,7 +67,7 @@ class Doctor : public Subcommand {
     print_summary(ends, streams.out);
     if (!output_.empty()) {
       write_file_atomically(output_, doctor_json(ends, options_).dump(2) + "\n");
-      fmt::print(streams.out, "All figures are in {}. A report of a fault should have that file.\n", output_);
+      fmt::print(streams.out, "All figures are in {}. Attach that file to a bug report.\n", output_);
     }
     return has_failed(ends) ? 1 : 0;
   }

@@ -40,7 +40,7 @@ Json figures_of(const std::string& command, const std::string& file) {
   std::ifstream in(file);
   Json figures = Json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (figures.is_discarded()) {
-    throw Error("a process of the step ended well and wrote no figures", command, "run the command by hand");
+    throw Error("a process of the step succeeded but wrote no figures", command, "run the command by hand");
   }
   figures["start_s"] = end.seconds - figures.value("seconds", 0.0);
   return figures;
@@ -56,11 +56,11 @@ CommandEnd run_with_limit(const std::string& command, int limit_s) {
   if (code == 0) return {output, took.count()};
   const std::string text = last_lines(output, 20);
   if (code == kTimedOut || took.count() >= limit_s) {
-    throw Error(fmt::format("nothing had ended after {} s. It wrote:\n{}", limit_s, text), command,
-                "run the command by hand, and look where it stands; NCCL_DEBUG=INFO shows what NCCL does");
+    throw Error(fmt::format("the step had not ended after {} s. It wrote:\n{}", limit_s, text), command,
+                "run the command by hand, and find out where it hangs; NCCL_DEBUG=INFO shows what NCCL does");
   }
   throw Error(fmt::format("a process failed with code {}:\n{}", code, text), command,
-              "do what its own text says; the command shows it again");
+              "follow the process's own message; the command prints it again");
 }
 
 Json run_part(const std::string& part, const DoctorOptions& options, int device) {

@@ -22,14 +22,15 @@ int DoctorOptions::ranks_of_jobs() const {
 
 const std::vector<DoctorStep>& doctor_steps() {
   static const std::vector<DoctorStep> steps = {
-      {"host", "driver, libraries that are loaded, limits, /dev/shm, engines", &always, &check_host},
+      {"host", "driver, loaded libraries, limits, /dev/shm, engines", &always, &check_host},
       {"device", "each device by itself: products, copies, small operations", &always, &check_devices},
-      {"pairs", "copies between each two devices, byte for byte", &with_two_devices, &check_pairs},
-      {"group", "all ranks: collectives of each engine, messages with two tags", &always, &check_group},
+      {"pairs", "copies between every pair of devices, byte for byte", &with_two_devices, &check_pairs},
+      {"group", "all ranks: collectives over each engine, messages with two tags", &always, &check_group},
       {"loss", "a rank is killed in a collective: who is named, and after how long", &always, &check_loss},
       {"contexts", "each rank uses its own device and no other", &with_devices, &check_contexts},
-      {"equality", "several ranks and replicas train what one does", &always, &check_equality},
-      {"training", "steps of BERT by DistributedDataParallel, beside PyTorch's", &always, &check_training},
+      {"equality", "several ranks and replicas end with the same weights as one", &always, &check_equality},
+      {"training", "training steps of BERT by DistributedDataParallel, compared with PyTorch's", &always,
+       &check_training},
       {"trainer", "from files to a saved model, by lockstep train", &always, &check_trainer},
   };
   return steps;

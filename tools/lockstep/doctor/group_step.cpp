@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse_values(const std::string& what, Communicator& group, c10::Device device) {
   throw Error(
-      what + " brought other values",
+      what + " returned wrong values",
       fmt::format("{}, engine {}, {}", group.membership().where(), group.carrier(device).engine(), device.str()),
       device.is_cpu() ? "the memory or the network of this host is at fault: report it"
                       : "set NCCL_P2P_DISABLE=1 and try again: then IOMMU or ACS stands between the devices");

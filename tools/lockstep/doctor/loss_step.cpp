@@ -25,7 +25,7 @@ std::string error_of_lost_rank(Communicator& group, const at::Tensor& values) {
   } catch (const Error& error) {
     return error.what();
   }
-  throw Error("a collective ended well, although a rank was killed before it", group.membership().where(),
+  throw Error("a collective succeeded, although a rank had been killed before it", group.membership().where(),
               "report it, with the file that --output writes");
 }
 

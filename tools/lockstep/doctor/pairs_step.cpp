@@ -24,7 +24,7 @@ double checked_copy_gb_s(int from, int to, const at::Tensor& bytes) {
     wait_for_device(device_with(from));
   });
   if (!target.cpu().equal(bytes)) {
-    throw Error(fmt::format("a copy from device {} to device {} brought other bytes", from, to), "this host",
+    throw Error(fmt::format("a copy from device {} to device {} delivered wrong bytes", from, to), "this host",
                 "IOMMU or ACS stands between the devices: switch them off in the firmware, or set NCCL_P2P_DISABLE=1 "
                 "for jobs of Lockstep");
   }

@@ -29,7 +29,7 @@ StepFigures check_trainer(const DoctorOptions& options) {
   std::ifstream in(results);
   const auto read = nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (read.is_discarded() || !std::filesystem::exists(folder / "trained/model.safetensors")) {
-    throw Error("a training ended well and left no model, or no results", command, "run the command by hand");
+    throw Error("a training succeeded but left no model, or no results", command, "run the command by hand");
   }
   StepFigures found;
   found.figures = read;

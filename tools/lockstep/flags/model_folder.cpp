@@ -35,7 +35,7 @@ void refuse_other_head(const std::string& architecture, const std::string& path)
                                    {"DoubleHeads", "chooses among texts"},
                                    {"ForConditionalGeneration", "writes a text for a text"}}) {
     if (architecture.find(part) == std::string::npos) continue;
-    throw Error(fmt::format("the model is a {}, which {}: a task that Lockstep does not have", architecture, does),
+    throw Error(fmt::format("the model is a {}, which {}: a task that Lockstep does not support", architecture, does),
                 path + ", field \"architectures\"",
                 "give the folder of a classifier of texts or of a language model; lockstep train makes one from this "
                 "model's layers");

@@ -10,10 +10,11 @@ constexpr const char* kNoQuotes = "none";
 }  // namespace
 
 void TableFlags::add(CLI::App& app) {
-  app.add_option("--delimiter", delimiter, "between the fields of a table; default: a tab for .tsv, else a comma");
+  app.add_option("--delimiter", delimiter,
+                 "character between the fields of a table; default: a tab for .tsv, else a comma");
   app.add_option("--quoting", quoting,
-                 "minimal: fields of a table may be in double quotes, and then hold delimiters and line ends; none: "
-                 "quotes are plain characters, as in GLUE's files")
+                 "minimal: fields of a table may be in double quotes, and then contain delimiters and line breaks; "
+                 "none: quotes are plain characters, as in GLUE's files")
       ->check(CLI::IsMember({"minimal", kNoQuotes}))
       ->capture_default_str();
   app.add_flag("--no-header", no_header,

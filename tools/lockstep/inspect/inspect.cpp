@@ -38,9 +38,9 @@ class Inspect : public Subcommand {
     app.add_option("path", path_,
                    "weights (.safetensors, .safetensors.index.json), a model folder, a checkpoint or a folder of "
                    "checkpoints, config.json, tokenizer.json, a table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, "
-                   ".txt, an IDX file, or a folder of these; .gz is understood for data")
+                   ".txt, an IDX file, or a folder of these; data may be compressed (.gz)")
         ->required();
-    app.add_flag("--json", json_, "one object instead of text");
+    app.add_flag("--json", json_, "print one JSON object instead of text");
     table_.add(app);
     app.add_flag("--no-quotes", no_quotes_, "the same as --quoting none");
     show_examples(app, {"lockstep inspect model.safetensors", "lockstep inspect bert-base-uncased --json",
@@ -83,7 +83,7 @@ class Inspect : public Subcommand {
 
   Inspection inspect_file(const std::string& path) const {
     if (const auto found = inspect_known(path)) return *found;
-    throw Error("the name does not say what kind of file this is", path,
+    throw Error("the name does not show what kind of file this is", path,
                 "'lockstep inspect --help' lists the kinds; a table of another name is read with --delimiter");
   }
 
@@ -111,8 +111,8 @@ class Inspect : public Subcommand {
       if (auto found = inspect_known(path)) out["files"].push_back(std::move(*found));
     }
     if (out["files"].empty()) {
-      throw Error("the folder holds no model, tokenizer or dataset that is known", path_,
-                  "'lockstep inspect --help' lists what is");
+      throw Error("the folder contains no model, tokenizer or dataset of a known kind", path_,
+                  "'lockstep inspect --help' lists the kinds");
     }
     return out;
   }

@@ -37,7 +37,7 @@ nlohmann::json parse_line(std::string_view line, const std::string& where) {
   } catch (const std::length_error& error) {
     throw Error(error.what(), where, "correct the line");
   }
-  throw Error("the line is JSON, but no object", where, "JSON Lines are objects, one a line: {\"text\": …}");
+  throw Error("the line is JSON, but not an object", where, "write one object per line: {\"text\": …}");
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ Inspection inspect_table(const std::string& path, const TableForm& form) {
     if (fields.size() != columns.size()) {
       throw Error(fmt::format("the record has {} fields, but the first {}", fields.size(), columns.size()),
                   records.where(fields.front()),
-                  "quote fields that hold the delimiter, or say by --delimiter and --quoting how the file is written");
+                  "quote fields that hold the delimiter, or describe the file with --delimiter and --quoting");
     }
     for (std::size_t i = 0; i < fields.size(); ++i) columns[i].add(fields[i].value(storage));
     joined.look_at(fields, records);
@@ -110,7 +110,8 @@ Inspection inspect_lines(const std::string& path) {
   const FileBytes file = FileBytes::open(path);
   const std::string_view text = file.view();
   if (text.find('\0') != std::string_view::npos) {
-    throw Error("the file holds a NUL: it is not a text", path, "name a text file, or one of the kinds in the help");
+    throw Error("the file contains a NUL byte, so it is not text", path,
+                "name a text file, or one of the kinds in the help");
   }
   std::vector<ColumnSummary> columns;
   columns.emplace_back("text");

@@ -51,12 +51,12 @@ Answers::Answers(const PredictFlags& flags, std::ostream& out) : json_(flags.jso
   if (ending == ".csv") delimiter_ = ',';
   if (ending == ".tsv") delimiter_ = '\t';
   if (delimiter_ == 0 && ending != ".jsonl" && ending != ".ndjson") {
-    throw UsageError("--output-file " + flags.output_file + " has no ending that says what it is to be", "command line",
+    throw UsageError("--output-file " + flags.output_file + " does not end in .csv, .tsv or .jsonl", "command line",
                      "name it .csv, .tsv or .jsonl");
   }
   if (delimiter_ != 0 && json_) {
-    throw UsageError("--json, and --output-file " + flags.output_file + " is a table", "command line",
-                     "leave --json out, or name the file .jsonl");
+    throw UsageError("--json cannot be combined with --output-file " + flags.output_file + ", which is a table",
+                     "command line", "leave --json out, or name the file .jsonl");
   }
   file_ = std::make_unique<AtomicFile>(flags.output_file);
 }

@@ -14,35 +14,35 @@ class Predict : public Subcommand {
  public:
   void add(CLI::App& app) override {
     app.add_option("--model", flags_.model, "folder of a model, as lockstep train saves it")->required();
-    app.add_option("--task", flags_.task, "what it was trained for; default: as the model's config.json says")
+    app.add_option("--task", flags_.task, "what the model was trained for; default: from its config.json")
         ->check(CLI::IsMember({"text-classification", "sentence-embedding", "language-modeling", "image-classification",
                                "tabular-classification"}));
     app.add_option("--tokenizer", flags_.tokenizer, "folder of its tokenizer; default: the model's");
-    app.add_option(
-        "--file", flags_.file,
-        "texts, one a line (default: standard input), or a table of texts (.csv, .tsv, .jsonl, .parquet); an "
-        "IDX file of images or a folder of them; a table");
+    app.add_option("--file", flags_.file,
+                   "texts, one per line (default: standard input), or a table of texts (.csv, .tsv, .jsonl, .parquet); "
+                   "an IDX file of images or a folder of them; a table");
     app.add_option("--text-column", flags_.text_columns,
-                   "column of the text in a table of texts, or two of a pair; default: by name, such as text");
+                   "text column of a table of texts, or two for pairs; default: found by name, such as text");
     flags_.table.add(app);
-    app.add_option("--batch-size", flags_.batch_size, "samples at a time")
+    app.add_option("--batch-size", flags_.batch_size, "samples in a batch")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--max-length", flags_.max_length,
-                   "tokens of the longest text; the rest is cut off. Default: as in the training that saved the model")
+                   "tokens of a text at most; the rest is cut off. Default: as in the training that saved the model")
         ->check(CLI::PositiveNumber);
     app.add_option("--max-new-tokens", flags_.max_new_tokens,
                    "GPT-2: tokens to add at most; default: as in generation_config.json, else 20")
         ->check(CLI::PositiveNumber);
     app.add_option("--temperature", flags_.temperature,
-                   "GPT-2: draw tokens, the flatter the higher; 0: the likeliest. Default: as in "
+                   "GPT-2: temperature of sampling; 0 always takes the likeliest token. Default: as in "
                    "generation_config.json, else 0")
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--top-k", flags_.top_k,
-                   "GPT-2: of so many likeliest tokens; 0: of all. Default: as in generation_config.json, else 50")
+    app.add_option(
+           "--top-k", flags_.top_k,
+           "GPT-2: sample from this many likeliest tokens; 0: from all. Default: as in generation_config.json, else 50")
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--seed", flags_.seed, "GPT-2: of the drawing")->capture_default_str();
-    app.add_flag("--json", flags_.json, "one JSON object a line, with all scores");
+    app.add_option("--seed", flags_.seed, "GPT-2: seed of sampling")->capture_default_str();
+    app.add_flag("--json", flags_.json, "print one JSON object per line, with all scores");
     app.add_option("--output-file", flags_.output_file,
                    "write the answers to this file, .csv, .tsv or .jsonl, with all scores; default: standard output");
     show_examples(
@@ -63,11 +63,11 @@ class Predict : public Subcommand {
     const bool is_of_texts =
         task == "text-classification" || task == "sentence-embedding" || task == "language-modeling";
     if (!flags_.text_columns.empty() && !is_of_texts) {
-      throw UsageError("--text-column, and the model is for " + task, "command line", "leave the flag out");
+      throw UsageError("--text-column cannot be used with a model for " + task, "command line", "leave the flag out");
     }
     const bool reads_tables = is_of_texts || task == "tabular-classification";
     if (!flags_.table.given().empty() && (!reads_tables || flags_.file.empty())) {
-      throw UsageError(flags_.table.given() + ", and there is no table", "command line",
+      throw UsageError(flags_.table.given() + " cannot be used without a table", "command line",
                        reads_tables ? "name the table: --file" : "leave the flag out");
     }
     if (task == "text-classification") predict_labels_of_texts(flags_, streams);

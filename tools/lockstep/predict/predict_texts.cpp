@@ -101,8 +101,8 @@ void require_new_tokens_fit(const GenerationSettings& settings, const TextPredic
   const std::int64_t positions = max_positions_of(*predictor.model);
   if (settings.max_new_tokens < positions) return;
   throw UsageError(
-      fmt::format("--max-new-tokens {}, and the model has {} positions", settings.max_new_tokens, positions),
-      "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
+      fmt::format("--max-new-tokens {} is too large: the model has {} positions", settings.max_new_tokens, positions),
+      "command line", fmt::format("give at most {}: the text itself needs a position, too", positions - 1));
 }
 
 // The scores of the token behind a text that grows. A decoder with a cache reads each token once, until the text is
@@ -182,10 +182,11 @@ void require_like_first(const PredictedText& first, const PredictedText& text) {
   if (first.second.has_value() == text.second.has_value()) return;
   const PredictedText& pair = first.second ? first : text;
   const PredictedText& single = first.second ? text : first;
-  throw Error("there is a tab in " + pair.where + " and none in " + single.where + ": a tab parts a pair of texts",
-              text.where,
-              "replace tabs that belong to a text by spaces, or write the texts as JSON Lines (--file TEXTS.jsonl); "
-              "pairs need a tab in every line");
+  throw Error(
+      "there is a tab in " + pair.where + " and none in " + single.where + ": a tab separates the texts of a pair",
+      text.where,
+      "replace tabs within a text by spaces, or write the texts as JSON Lines (--file TEXTS.jsonl); "
+      "pairs need a tab in every line");
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ at::Tensor vectors_of(const std::vector<PredictedText>& texts, SentenceEncoderIm
   std::vector<Example> examples;
   for (const PredictedText& text : texts) {
     if (text.second) {
-      throw Error("a pair of texts, and a vector is of one text", text.where,
-                  "name one column with --text-column; replace tabs that belong to a text by spaces");
+      throw Error("the line is a pair of texts, but each vector is computed from one text", text.where,
+                  "name one column with --text-column; replace tabs within a text by spaces");
     }
     const Encoding encoding = tokenizer.encode(text.text, options);
     at::Tensor ids = at::empty({static_cast<std::int64_t>(encoding.ids.size())}, at::kLong);

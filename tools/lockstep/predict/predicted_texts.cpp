@@ -113,14 +113,15 @@ class Batches {
 
 void read_rows_of_table(const PredictFlags& flags, BlankTexts blank_texts, const AnswerTexts& answer) {
   if (flags.file.empty()) {
-    throw UsageError("--text-column, and standard input has no columns", "command line", "name the table: --file");
+    throw UsageError("--text-column cannot be used with standard input, which has no columns", "command line",
+                     "name the table: --file");
   }
   TextFileOptions options;
   set_form(flags.table.form(), flags.file, options);
   options.texts = text_columns(flags);
   if (options.texts.size() > 2) {
     throw UsageError(fmt::format("{} text columns", options.texts.size()), "--text-column",
-                     "give one, or two of a pair");
+                     "give one, or two for pairs");
   }
   options.empty_texts = RowPolicy::Keep;  // passed over below
   const auto rows = open_text_file(flags.file, options);

@@ -18,10 +18,11 @@ void refuse_text_flags(const TaskFlags& flags, const TrainingArguments& args) {
                      "leave them out");
   }
   if (flags.missing_labels != "refuse") {
-    throw UsageError("--missing-labels: for texts alone", "--task " + flags.task, "leave it out");
+    throw UsageError("--missing-labels is only for texts", "--task " + flags.task, "leave it out");
   }
   if (args.group_by_length)
-    throw UsageError("group_by_length: samples are all alike", "--task " + flags.task, "leave it out");
+    throw UsageError("group_by_length is only for texts: these samples have one length", "--task " + flags.task,
+                     "leave it out");
 }
 
 TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKind kind, const char* usual,
@@ -47,7 +48,7 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   refuse_text_flags(flags, args);
   const std::string of_tables = !flags.label_columns.empty() ? "--label-column" : flags.table.given();
-  if (!of_tables.empty()) throw UsageError(of_tables + " is for tables", "--task " + flags.task, "leave it out");
+  if (!of_tables.empty()) throw UsageError(of_tables + " is only for tables", "--task " + flags.task, "leave it out");
   // A folder's model keeps its classes, unless its head is made again for the data's classes.
   const bool keeps_classes = std::filesystem::is_directory(flags.model) && !flags.ignore_mismatched_sizes;
   const bool counts = !keeps_classes && !flags.train_file.empty();

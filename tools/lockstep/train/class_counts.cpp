@@ -115,15 +115,15 @@ std::vector<std::string> warnings_of_spellings(const ClassCounts& counts, const 
     if (++all > kMost) continue;
     const bool has_blanks = each.first != plain || other.first != without_blanks(other.first);
     warnings.push_back(
-        fmt::format("the label {} of {} in {} is a class of its own, beside {} of {}: they differ by {} alone; "
-                    "if they are the same, write them alike",
+        fmt::format("the label {} of {} in {} is a class of its own besides {} of {}: they differ only by {}; if they "
+                    "are the same, write them alike",
                     shown_class(each.first), count_of(each.second, "row"), file, shown_class(other.first),
                     count_of(other.second, "row"),
                     differs_by_blanks ? "blanks at the ends"
                     : has_blanks      ? "case and blanks"
                                       : "case"));
   }
-  if (all > kMost) warnings.push_back(fmt::format("{} further labels of {} are such", all - kMost, file));
+  if (all > kMost) warnings.push_back(fmt::format("{} more labels of {} are like this", all - kMost, file));
   return warnings;
 }
 

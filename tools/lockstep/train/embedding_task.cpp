@@ -22,7 +22,7 @@ namespace {
 
 void refuse_foreign_flags(const TaskFlags& flags, const TrainingArguments& args) {
   const auto refuse = [](const std::string& what) {
-    throw UsageError(what + ", and the task is sentence-embedding", "command line", "leave it out");
+    throw UsageError(what + " cannot be combined with --task sentence-embedding", "command line", "leave it out");
   };
   if (args.label_smoothing_factor > 0) refuse("--label-smoothing-factor");
   if (args.prediction_loss_only) refuse("--prediction-loss-only");
@@ -53,12 +53,13 @@ std::shared_ptr<const TextDataset> read_sentences(const TaskFlags& flags, const 
   options.empty_texts = row_policy(flags.empty_texts);
   options.invalid_texts = row_policy(flags.invalid_texts);
   if (options.texts.size() < 2) {
-    throw UsageError("one text column, \"" + options.texts.front() + "\", and texts are compared with each other", path,
-                     "name two or more: --text-column anchor,positive");
+    throw UsageError(
+        "there is only one text column, \"" + options.texts.front() + "\", but texts are compared with each other",
+        path, "name two or more: --text-column anchor,positive");
   }
   if (!options.label.empty() && options.texts.size() > 2) {
-    throw UsageError(fmt::format("{} text columns beside the label \"{}\", which is of two texts", options.texts.size(),
-                                 options.label),
+    throw UsageError(fmt::format("there are {} text columns for the label \"{}\", which is for two texts",
+                                 options.texts.size(), options.label),
                      path, "name two text columns");
   }
   record_columns(options, data_arguments);
@@ -67,7 +68,7 @@ std::shared_ptr<const TextDataset> read_sentences(const TaskFlags& flags, const 
     const std::optional<double> number = parse_decimal(text);
     if (number && *number >= -1 && *number <= 1) continue;
     throw UsageError(fmt::format("the label \"{}\" is not a number from -1 to 1", printable(text)), path,
-                     "divide the column by its largest value, so that it is comparable with a cosine");
+                     "divide the column by its largest value, so that it can be compared with a cosine");
   }
   return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
 }
@@ -84,7 +85,7 @@ void require_negatives(const TrainingArguments& args, const Dataset& train, std:
       std::min(args.per_device_train_batch_size * env_int("WORLD_SIZE").value_or(1), train.size());
   if (pairs > 1 || texts > 2) return;
   throw UsageError("a batch of one pair has no negatives, so there is nothing to learn", "training",
-                   "take --per-device-train-batch-size 2 or more, or more ranks, or name a column of negatives");
+                   "use --per-device-train-batch-size 2 or more, or more ranks, or name a column of negatives");
 }
 
 }  // namespace
@@ -118,13 +119,13 @@ TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const Training
   const auto read = [&](const std::string& path, std::int64_t samples, const char* name_of_values) {
     const auto rows = read_sentences(flags, path, samples, seed, task.data_arguments);
     if (are_scored && *are_scored != rows->has_labels()) {
-      throw UsageError("one of the two files says how alike texts are, and the other does not", path,
+      throw UsageError("one of the two files has similarities of texts, but the other does not", path,
                        "name the column in both: --label-column; or leave it out of both");
     }
     are_scored = rows->has_labels();
     if (texts != 0 && texts != rows->fields().size()) {
-      throw UsageError(fmt::format("{} text columns, and the other file has {}", rows->fields().size(), texts), path,
-                       "name the same ones for both: --text-column anchor,positive");
+      throw UsageError(fmt::format("there are {} text columns, but {} in the other file", rows->fields().size(), texts),
+                       path, "name the same ones for both: --text-column anchor,positive");
     }
     texts = rows->fields().size();
     auto samples_of = std::make_shared<SentenceDataset>(*rows, tokenizer, tokenizing);

@@ -50,10 +50,11 @@ std::vector<std::int64_t> numbers_in(const std::string& list, const std::map<std
                                      const std::string& path, RowPolicy unlisted) {
   const auto named = parse_label_list(list);
   if (!named) {
-    throw UsageError(fmt::format("the label \"{}\" is not a list of names or whole numbers, and the model gives each "
-                                 "text several labels",
-                                 printable(list)),
-                     path, R"(give lists, as ["rude","threat"], or name one column of 0 and 1 for each label)");
+    throw UsageError(
+        fmt::format(
+            "the label \"{}\" is not a list of names or whole numbers, but the model gives each text several labels",
+            printable(list)),
+        path, R"(give lists, as ["rude","threat"], or name one column of 0 and 1 for each label)");
   }
   std::set<std::int64_t> found;
   for (const std::string& name : *named) {
@@ -61,8 +62,8 @@ std::vector<std::int64_t> numbers_in(const std::string& list, const std::map<std
     if (number == numbers.end()) {
       if (unlisted == RowPolicy::Skip) continue;
       throw UsageError(
-          fmt::format("the label \"{}\" is none of the model's {} labels", printable(name), numbers.size()), path,
-          "mend the file, or leave such rows out: --unlisted-labels skip");
+          fmt::format("the label \"{}\" is not one of the model's {} labels", printable(name), numbers.size()), path,
+          "correct the file, or leave such rows out: --unlisted-labels skip");
     }
     if (found.insert(number->second).second) continue;
     throw UsageError(fmt::format("the list {} names the label \"{}\" twice", printable(list), printable(name)), path,
@@ -138,8 +139,8 @@ std::shared_ptr<const TextDataset> rows_of_known_labels(std::shared_ptr<const Te
   for (std::int64_t i = 0; i < rows->size(); ++i) {
     if (unknown_lists.count(rows->get(i).label.value()) == 0) kept.push_back(i);
   }
-  if (kept.empty()) throw UsageError("every row has a label that the model does not have", path, "mend the labels");
-  warn_of_rows("{}: left out {} of {} rows for a label that the model does not have", path,
+  if (kept.empty()) throw UsageError("every row has a label that the model does not have", path, "correct the labels");
+  warn_of_rows("{}: left out {} of {} rows because the model does not have their label", path,
                rows->size() - static_cast<std::int64_t>(kept.size()), rows->size());
   return select_rows(std::move(rows), std::move(kept));
 }

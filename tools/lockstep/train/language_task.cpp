@@ -70,8 +70,8 @@ class Packing {
 
   std::string line(const std::string& path) const {
     return fmt::format(
-        "{}: {} rows, {} tokens: {} blocks of {}; {} tokens behind the last whole block of each 1000 rows are left "
-        "out, as in run_clm.",
+        "{}: {} rows, {} tokens: {} blocks of {}; {} tokens after the last whole block of each 1000 rows are left out, "
+        "as in run_clm.",
         path, rows_, all_tokens_, blocks(), block_size_, dropped_);
   }
 
@@ -112,7 +112,7 @@ std::shared_ptr<const TextDataset> read_rows_to_pack(const TaskFlags& flags, con
   set_form(flags.table.form(), path, options);
   options.texts = flags.text_columns.empty() ? std::vector<std::string>{"text"} : flags.text_columns;
   if (options.texts.size() != 1) {
-    throw UsageError("two text columns for language modelling", "--text-column", "give one");
+    throw UsageError("language modelling cannot use two text columns", "--text-column", "give one");
   }
   record_columns(options, data_arguments);
   return open_text_file(path, options);
@@ -122,13 +122,14 @@ std::shared_ptr<const TokenBlocks> read_blocks(const TaskFlags& flags, const std
                                                std::int64_t most_blocks, const Tokenizer& tokenizer,
                                                std::int64_t block_size, TrainingTask& task) {
   if (flags.append_eos && !tokenizer.eos_id()) {
-    throw UsageError("--append-eos, and the tokenizer has no end-of-text token", "command line", "leave the flag out");
+    throw UsageError("--append-eos cannot be used: the tokenizer has no end-of-text token", "command line",
+                     "leave the flag out");
   }
   Packing packing(tokenizer, block_size, flags.append_eos ? tokenizer.eos_id() : std::nullopt);
   packing.add(*read_rows_to_pack(flags, path, task.data_arguments), most_blocks);
   if (packing.blocks() == 0) {
     throw UsageError("no block is full: " + packing.line(path), path,
-                     "give a file with more text, or take a smaller --block-size");
+                     "give a file with more text, or a smaller --block-size");
   }
   task.notes.push_back(packing.line(path));
   return std::make_shared<TokenBlocks>(packing.tokens(), block_size);
@@ -143,7 +144,8 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
   const TextLength length = text_length_of_flags(flags, tokenizer, max_positions_of(*loaded.model));
   const std::int64_t block = length.tokens;
   if (block < 2) {
-    throw UsageError("--block-size 1: a token alone says nothing about another", "command line", "take 2 or more");
+    throw UsageError("--block-size 1 is too small: a block needs a token to predict another from", "command line",
+                     "give 2 or more");
   }
   TrainingTask task;
   note_weights(loaded.report, flags, task);

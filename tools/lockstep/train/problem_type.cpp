@@ -38,10 +38,11 @@ std::optional<ProblemType> problem_of_folder(const std::string& model) {
 }
 
 [[noreturn]] void refuse_no_class(const TaskFlags& flags, const std::string& label) {
-  throw UsageError(fmt::format("the label \"{}\" is a number with a fraction, and others are not numbers or "
-                               "--problem-type asks for classes",
-                               printable(label)),
-                   flags.train_file, "give classes, or numbers alone; --label-column names the column");
+  throw UsageError(
+      fmt::format(
+          "the label \"{}\" is a number with a fraction, but others are not numbers or --problem-type asks for classes",
+          printable(label)),
+      flags.train_file, "give classes, or only numbers; --label-column names the column");
 }
 
 // Whether the labels are sets; refuses flags, folder and labels that disagree.
@@ -52,17 +53,17 @@ bool are_sets(const TaskFlags& flags, const std::vector<std::string>& labels, bo
   if (flags.problem_type.empty() ? has_columns || other == labels.end() : flags.problem_type == kMultiLabel) {
     if (other == labels.end()) return true;
     throw UsageError(
-        fmt::format("the label \"{}\" is not a list, and each text is to have several labels", printable(*other)),
+        fmt::format("the label \"{}\" is not a list, but each text is to have several labels", printable(*other)),
         flags.train_file,
         R"(give lists, as ["rude","threat"], or name one column of 0 and 1 for each label: --label-column)");
   }
   if (has_columns) {
-    throw UsageError(
-        fmt::format("{} label columns, and --problem-type {} has one", flags.label_columns.size(), flags.problem_type),
-        "--label-column", "name one, or take --problem-type multi_label_classification");
+    throw UsageError(fmt::format("there are {} label columns, but --problem-type {} has one",
+                                 flags.label_columns.size(), flags.problem_type),
+                     "--label-column", "name one, or use --problem-type multi_label_classification");
   }
   if (!folder_has_sets || !flags.problem_type.empty()) return false;
-  throw UsageError("the model gives each text several labels, and the file has one label a row",
+  throw UsageError("the model gives each text several labels, but the file has one label per row",
                    flags.model + "/config.json, field \"problem_type\"",
                    "give lists of labels, or one column of 0 and 1 for each label; --problem-type "
                    "single_label_classification makes a new head for classes");
@@ -112,7 +113,7 @@ std::shared_ptr<const Dataset> with_numbers_as_labels(std::shared_ptr<const Data
   for (const auto& [text, index] : labels) {
     const std::optional<double> number = parse_decimal(text);
     if (!number) {
-      throw UsageError(fmt::format("the label \"{}\" is not a number, and the model learns numbers", printable(text)),
+      throw UsageError(fmt::format("the label \"{}\" is not a number, but the model learns numbers", printable(text)),
                        path, "give numbers, or name another column: --label-column");
     }
     numbers.data_ptr<float>()[index] = static_cast<float>(*number);

@@ -108,15 +108,15 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
                           std::vector<std::string>& warnings) {
   const std::vector<std::string> names = columns_of_file(train_file, form);
   if (std::find(names.begin(), names.end(), label) == names.end()) {
-    throw UsageError(no_such_column(label, names), train_file,
-                     delimiter_hint(names) +
-                         (form.has_header ? "give --label-column; columns are parted by commas, in a file called .tsv "
-                                            "by tabs (--delimiter); if the file has no header: --no-header"
-                                          : "the columns have numbers: give --label-column " + names.back()));
+    throw UsageError(
+        no_such_column(label, names), train_file,
+        delimiter_hint(names) + (form.has_header ? "give --label-column; columns are separated by commas, in a .tsv "
+                                                   "file by tabs (--delimiter); if the file has no header: --no-header"
+                                                 : "the columns have numbers: give --label-column " + names.back()));
   }
   for (const std::string& name : names) {
     if (std::count(names.begin(), names.end(), name) == 1) continue;
-    throw UsageError("the column \"" + name + "\" comes twice", train_file + ":1", "give each column its own name");
+    throw UsageError("the column \"" + name + "\" occurs twice", train_file + ":1", "give each column its own name");
   }
   const FileBytes file = FileBytes::open_text(train_file);
   CsvSchema schema;
@@ -136,8 +136,7 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
     if (column.kind == CsvColumn::Kind::Category) column.unknown_allowed = true;
     if (column.kind == CsvColumn::Kind::Category && cells.is_doubtful()) {
       warnings.push_back(fmt::format(
-          "the column \"{}\" of {} is taken for words: beside {} numbers it has {} other value{}, the first "
-          "{}",
+          "the column \"{}\" of {} is read as words: besides {} numbers it has {} other value{}, the first {}",
           names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s", cells.first_other));
     }
     if (column.kind == CsvColumn::Kind::Ignored) {
@@ -154,7 +153,8 @@ bool may_have_commas(const TableForm& form) { return form.dialect.delimiter == '
 
 void require_commas(const TableForm& form, const std::string& path) {
   if (may_have_commas(form)) return;
-  throw UsageError("--delimiter, and the model is of NSL-KDD, whose files have commas", path, "leave the flag out");
+  throw UsageError("--delimiter cannot be used: the model reads NSL-KDD, whose files have commas", path,
+                   "leave the flag out");
 }
 
 // NSL-KDD has no header: 41 features, the attack, and optionally a difficulty.
@@ -225,7 +225,7 @@ CsvSchema TableEncoding::schema_of(const std::string& path, const TableForm& for
   if (!form.has_header && !known.empty()) {
     throw UsageError(no_such_column(known.front().name, names), path,
                      "leave --no-header out if the first record has the names of the columns; a model of a table "
-                     "without a header reads such tables alone");
+                     "without a header reads only such tables");
   }
   schema.columns.insert(schema.columns.end(), known.begin(), known.end());
   return schema;

@@ -40,7 +40,7 @@ ColumnNames columns_of_texts(const std::string& path, const TableForm& form) {
 void set_form(const TableForm& form, const std::string& path, TextFileOptions& options) {
   const std::string ending = format_ending(path);
   if (!form.given.empty() && ending != ".csv" && ending != ".tsv") {
-    throw UsageError(form.given + ", and " + path + " is not a table of fields", "command line",
+    throw UsageError(form.given + " cannot be used: " + path + " is not a table", "command line",
                      "leave the flag out, or name a file that ends in .csv or .tsv");
   }
   options.dialect = form.dialect;
@@ -72,11 +72,10 @@ ColumnNames text_columns_of_file(const std::string& path, const ColumnNames& giv
     }
   }
   throw UsageError(
-      fmt::format("which column holds the text? There are {}", shown_columns(columns)), path,
-      delimiter_hint(columns) +
-          (form.has_header ? "give --text-column, or two of a pair; if the file has no header, --no-header and the "
-                             "columns' numbers: --text-column 2"
-                           : "the columns have numbers: give --text-column 2, or two of a pair"));
+      fmt::format("the text column is unknown; the columns are {}", shown_columns(columns)), path,
+      delimiter_hint(columns) + (form.has_header ? "give --text-column, with two names for pairs; if the file has no "
+                                                   "header, --no-header and the columns' numbers: --text-column 2"
+                                                 : "the columns have numbers: give --text-column 2, or two for pairs"));
 }
 
 void record_columns(const TextFileOptions& options, nlohmann::json& data_arguments) {

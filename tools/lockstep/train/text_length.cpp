@@ -14,8 +14,8 @@ constexpr std::int64_t kLongestByDefault = 512;
 // Nothing if --max-length is not given.
 std::optional<TextLength> asked_length(std::int64_t asked, std::int64_t positions) {
   if (asked > positions) {
-    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", asked, positions), "command line",
-                     "take no more than the model has");
+    throw UsageError(fmt::format("--max-length {} is too large: the model has {} positions", asked, positions),
+                     "command line", "give at most the model's number of positions");
   }
   if (asked == 0) return std::nullopt;
   return TextLength{asked, "--max-length"};

@@ -37,8 +37,9 @@ TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path,
   const std::vector<std::string> columns = columns_of_texts(path, form);
   options.texts = text_columns_of_file(path, flags.text_columns, form);
   if (options.texts.size() > 2) {
-    throw UsageError(fmt::format("{} text columns, and a text to classify has one or two", options.texts.size()),
-                     "--text-column", "name one, or two of a pair");
+    throw UsageError(
+        fmt::format("there are {} text columns, but a text to classify has one or two", options.texts.size()),
+        "--text-column", "name one, or two for pairs");
   }
   if (flags.label_columns.size() > 1) {
     options.label_columns = flags.label_columns;
@@ -54,7 +55,7 @@ TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path,
   if (options.label.empty() && has_each_label) {
     options.label_columns = known->names;
   } else if (options.label.empty()) {
-    throw UsageError(fmt::format("which column holds the label? There are {}", shown_columns(columns)), path,
+    throw UsageError(fmt::format("the label column is unknown; the columns are {}", shown_columns(columns)), path,
                      known == nullptr ? "give --label-column"
                                       : "give --label-column; texts without labels are for lockstep predict --file");
   }
@@ -129,7 +130,7 @@ LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
   if (problem == LabelProblem::Classes) {
     if (const auto joined = joined_label_in(texts)) {
       log_warning(
-          "the label \"{}\" is a class of its own beside those that it names; if such texts have several labels, "
+          "the label \"{}\" is a class of its own besides those that it names; if such texts have several labels, "
           "write lists, as [\"rude\",\"threat\"], or a column of 0 and 1 for each label (--label-column)",
           printable(*joined));
     }
@@ -149,8 +150,8 @@ std::vector<std::string> names_of_head(const TaskFlags& flags, const std::vector
   if (of_head == of_file && given.size() == names.size()) return given;
   if (given.size() == names.size()) {
     log_warning(
-        "the model's labels are {}, and those of {} are {}: its outputs get these names in their order, and begin with "
-        "the weights of others",
+        "the model's labels are {}, but those of {} are {}: the model's outputs get these names in their order, and "
+        "begin with the weights of other labels",
         fmt::join(given, ", "), flags.train_file, fmt::join(names, ", "));
   }
   return {};
@@ -194,7 +195,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     throw UsageError("no row has a label", flags.train_file, "name another column: --label-column");
   }
   if (labels.names.empty() && !std::filesystem::is_directory(flags.model)) {
-    throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
+    throw UsageError("--model " + flags.model + " does not have labels of its own", "command line",
                      "give the folder of a trained model");
   }
   const bool are_classes = labels.problem == LabelProblem::Classes;

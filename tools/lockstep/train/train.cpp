@@ -29,8 +29,8 @@ class Train : public Subcommand {
     task_.add(app, true);
     training_.add(app);
     app.add_option("--trace", trace_file_,
-                   "file for a trace of some steps of all ranks, which ui.perfetto.dev shows; rank 0 writes it");
-    app.add_option("--trace-steps", trace_steps_, "the steps, FIRST-LAST, counted from 1")
+                   "file for a trace of some steps of all ranks, which rank 0 writes; ui.perfetto.dev shows it");
+    app.add_option("--trace-steps", trace_steps_, "steps to trace, FIRST-LAST, counted from 1")
         ->capture_default_str()
         ->needs("--trace");
     show_examples(
@@ -79,8 +79,8 @@ class Train : public Subcommand {
     options.callbacks.push_back(log_callback(args, streams));
 
     if (!trace_file_.empty() && args.survive_lost_ranks) {
-      throw UsageError("--trace with --survive-lost-ranks", "lockstep train",
-                       "leave one of them out: a trace needs the ranks with which it began");
+      throw UsageError("--trace cannot be combined with --survive-lost-ranks", "lockstep train",
+                       "leave one of them out: a trace needs the ranks that it began with");
     }
     Trainer trainer(options);
     std::unique_ptr<Trace> trace;
@@ -93,7 +93,7 @@ class Train : public Subcommand {
     }
     if (output.stopped_by_signal != 0) {
       if (trainer.is_world_process_zero()) {
-        print(fmt::format("Stopped by signal {} ({}) after step {}. Go on with --resume-from-checkpoint true.",
+        print(fmt::format("Stopped by signal {} ({}) after step {}. Continue with --resume-from-checkpoint true.",
                           output.received_signal, signal_name(output.received_signal), output.global_step));
       }
       return 128 + output.stopped_by_signal;
@@ -101,7 +101,8 @@ class Train : public Subcommand {
     const bool has_trained = output.already_complete.empty();
     if (!has_trained && !ends_an_interrupted_run(trainer, output.already_complete)) {
       if (trainer.is_world_process_zero()) {
-        print(args.output_dir + " stays as it is; " + output.already_complete + " is the folder of a model itself.");
+        print(args.output_dir + " was not changed. To use the weights of " + output.already_complete +
+              ", load that folder.");
       }
       return 0;
     }

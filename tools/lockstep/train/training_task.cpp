@@ -36,7 +36,7 @@ constexpr std::size_t kMostNames = 100;
 }  // namespace
 
 void TaskFlags::add(CLI::App& app, bool trains) {
-  CLI::Option* of_task = app.add_option("--task", task, "what the model is to do");
+  CLI::Option* of_task = app.add_option("--task", task, "what the model learns to do");
   of_task->check(CLI::IsMember(
       {kTextClassification, kSentenceEmbedding, kLanguageModeling, kImageClassification, kTabularClassification}));
   if (trains) of_task->required();
@@ -55,63 +55,65 @@ void TaskFlags::add(CLI::App& app, bool trains) {
                      trains ? "the same, to evaluate on"
                             : "CSV, TSV, JSON Lines or text to evaluate on; for images a folder of IDX files");
   if (!trains) of_validation->required();
-  app.add_option("--text-column", text_columns,
-                 "column of the text, or two of a pair of sentences; default: by name. For --task sentence-embedding: "
-                 "those of anchor, positive and any number of negatives, or two beside a label")
+  app.add_option(
+         "--text-column", text_columns,
+         "column of the text, or two for pairs of sentences; default: found by name. For --task sentence-embedding: "
+         "the columns of anchor, positive and any number of negatives, or two columns and a label")
       ->delimiter(',');
   app.add_option("--label-column", label_columns,
-                 "column of the label; default: label. For texts also several columns of 0 and 1, one for each "
-                 "label that a text may have beside others. For --task sentence-embedding: how alike two texts are, "
-                 "from -1 to 1; default: score, if there is one")
+                 "column of the label; default: label. For texts also several columns of 0 and 1, one per label, if a "
+                 "text may have several labels. For --task sentence-embedding: the similarity of two texts, from -1 to "
+                 "1; default: score, if there is one")
       ->delimiter(',');
   app.add_option("--max-length,--max-seq-length,--block-size", max_length,
-                 trains ? "tokens of the longest sample; default: what tokenizer and model take, at most 512"
-                        : "tokens of the longest sample; default: as in the training that saved the model")
+                 trains ? "tokens of a sample at most; default: what tokenizer and model allow, at most 512"
+                        : "tokens of a sample at most; default: as in the training that saved the model")
       ->check(CLI::PositiveNumber);
   if (trains) {
-    app.add_option(
-           "--max-train-samples", max_train_samples,
-           "take so many rows of the training file at random (language modelling: the first so many blocks); 0: all")
+    app.add_option("--max-train-samples", max_train_samples,
+                   "use this many rows of the training file, chosen at random (language modelling: this many blocks "
+                   "from its start); 0: all")
         ->check(CLI::NonNegativeNumber);
   }
-  app.add_option(
-         "--max-eval-samples", max_eval_samples,
-         "take so many rows of the validation file at random (language modelling: the first so many blocks); 0: all")
+  app.add_option("--max-eval-samples", max_eval_samples,
+                 "use this many rows of the validation file, chosen at random (language modelling: this many blocks "
+                 "from its start); 0: all")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--empty-texts", empty_texts, "rows whose text is empty; skip: leave them out")
+  app.add_option("--empty-texts", empty_texts, "what to do with rows whose text is empty")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
-  app.add_option("--missing-labels", missing_labels, "rows whose label is empty or null; skip: leave them out")
+  app.add_option("--missing-labels", missing_labels, "what to do with rows whose label is empty or null")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   table.add(app);
-  app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is not UTF-8")
+  app.add_option("--invalid-texts", invalid_texts, "what to do with rows whose text is not UTF-8")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   app.add_option("--unlisted-labels", unlisted_labels,
-                 "texts to evaluate with a label that the model does not have; skip: leave them out")
+                 "what to do with texts to evaluate whose label the model does not have")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   if (trains) {
     app.add_option("--problem-type", problem_type,
-                   "text-classification: classes, numbers to predict, or several labels a text; default: numbers if a "
-                   "label has a fraction, several if labels are lists or columns")
+                   "text-classification: classes, numbers to predict, or several labels per text; default: numbers if "
+                   "a label has a fraction, several labels if labels are lists or columns")
         ->check(CLI::IsMember({"single_label_classification", "regression", "multi_label_classification"}));
   }
-  app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
+  app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert) instead of the next word (gpt2)");
   app.add_option("--keep-linebreaks", keep_linebreaks,
-                 "language modelling of a .txt file: lines keep their ends; default: true, with --mlm false");
-  app.add_flag("--append-eos", append_eos, "language modelling: an end-of-text token behind each line or row");
-  app.add_option("--metrics", metrics,
-                 "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. For numbers: of mse, "
-                 "pearson, spearmanr; for several labels a text: of f1_micro, f1_macro, accuracy; default: all")
+                 "language modelling of a .txt file: keep line breaks; default: true, or false with --mlm");
+  app.add_flag("--append-eos", append_eos, "language modelling: add an end-of-text token after each line or row");
+  app.add_option(
+         "--metrics", metrics,
+         "metrics, from accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. For numbers: from "
+         "mse, pearson, spearmanr; for several labels per text: from f1_micro, f1_macro, accuracy; default: all")
       ->delimiter(',');
-  app.add_option("--average", average, "of precision, recall and f1")
+  app.add_option("--average", average, "average of precision, recall and f1 over classes")
       ->check(CLI::IsMember({"binary", "macro", "weighted"}))
       ->capture_default_str();
   if (trains) {
     app.add_flag("--ignore-mismatched-sizes", ignore_mismatched_sizes,
-                 "weights of other shapes than the model's are newly initialised");
+                 "newly initialise weights whose shapes do not fit the model");
   }
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -120,8 +122,8 @@ void TaskFlags::add(CLI::App& app, bool trains) {
 
 std::string TaskFlags::label_column() const {
   if (label_columns.size() < 2) return label_columns.empty() ? "" : label_columns.front();
-  throw UsageError(fmt::format("{} label columns, and --task {} has one", label_columns.size(), task), "--label-column",
-                   "name one column");
+  throw UsageError(fmt::format("there are {} label columns, but --task {} has one", label_columns.size(), task),
+                   "--label-column", "name one column");
 }
 
 namespace {
@@ -130,7 +132,8 @@ namespace {
 void refuse_flags_of_other_tasks(const TaskFlags& flags) {
   const bool is_language = flags.task == kLanguageModeling;
   const auto refuse = [&](const char* flag) {
-    throw UsageError(fmt::format("{}, and the task is {}", flag, flags.task), "command line", "leave it out");
+    throw UsageError(fmt::format("{} cannot be combined with --task {}", flag, flags.task), "command line",
+                     "leave it out");
   };
   if (!is_language && flags.keep_linebreaks) refuse("--keep-linebreaks");
   if (!is_language && flags.append_eos) refuse("--append-eos");
@@ -215,8 +218,8 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
   if (flags.average == "binary") options.average = Average::Binary;
   if (flags.average == "weighted") options.average = Average::Weighted;
   if (options.average == Average::Binary && classes != 2) {
-    throw UsageError(fmt::format("--average binary, and there are {} classes", classes), "command line",
-                     "take macro or weighted");
+    throw UsageError(fmt::format("--average binary cannot be used with {} classes", classes), "command line",
+                     "use macro or weighted");
   }
   task.metric_names = options.metrics;
   task.metrics = classification_metrics(options);
@@ -240,8 +243,8 @@ std::vector<std::string> columns_of_file(const std::string& path, const TableFor
   for (const CsvField& field : fields) {
     columns.emplace_back(field.value(storage));
     if (columns.back().find('\0') == std::string::npos && text::is_valid_utf8(columns.back())) continue;
-    throw Error("the header is not a text in UTF-8", records.where(field),
-                "name a table as text; if it is one in another encoding, iconv -f ENCODING -t UTF-8 FILE converts it");
+    throw Error("the header is not UTF-8 text", records.where(field),
+                "name a table stored as text; if it has another encoding, iconv -f ENCODING -t UTF-8 FILE converts it");
   }
   return columns;
 }

@@ -31,19 +31,19 @@ class VerifyRanks : public Subcommand {
     app.add_option("--input-shape", flags_.input_shape, "TorchScript: shape of one sample, such as 3,32,32")
         ->delimiter(',')
         ->check(CLI::PositiveNumber);
-    app.add_option("--ranks,--nproc-per-node", flags_.options.ranks, "replicas to compare with one")
+    app.add_option("--ranks,--nproc-per-node", flags_.options.ranks, "number of ranks that are compared with one")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
     app.add_option("--batch", flags_.batch, "samples of one step over all ranks")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seq", flags_.sequence_length, "tokens of each text, for text models")->check(CLI::PositiveNumber);
-    app.add_option("--steps", flags_.steps, "updates to make")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--steps", flags_.steps, "number of updates")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--dtype", dtype_, "float or double")
         ->capture_default_str()
         ->check(CLI::IsMember({"float", "double"}));
-    app.add_option("--engine", flags_.options.engine, "engine that connects the ranks; default: the fastest there is");
-    app.add_option("--seed", flags_.seed, "of weights and batches")->capture_default_str();
+    app.add_option("--engine", flags_.options.engine, "engine that connects the ranks; default: the fastest available");
+    app.add_option("--seed", flags_.seed, "seed of weights and batches")->capture_default_str();
     app.add_option("--tolerance", flags_.options.tolerance,
                    "largest difference that passes, relative to the tensor's largest element, or to a thousandth "
                    "of the model's if that is more")

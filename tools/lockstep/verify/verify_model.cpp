@@ -38,7 +38,7 @@ Subject open_folder(const VerifyFlags& flags) {
     return {load_array_model(flags.model).model, nullptr};
   }
   if (task == "sentence-embedding") {
-    throw UsageError("the model makes vectors of texts, and has no loss of its own to verify", flags.model,
+    throw UsageError("the model computes vectors from texts and has no loss of its own to verify", flags.model,
                      "name the folder of a classifier or a language model");
   }
   const TextTask text_task = task == "text-classification"      ? TextTask::SequenceClassification
@@ -58,8 +58,8 @@ Subject make_by_name(const VerifyFlags& flags) {
   const bool takes_texts = is_gpt2 || flags.model.rfind("bert-", 0) == 0;
   if (!takes_texts || flags.data.empty()) {
     if (flags.tokenizer.empty()) return {make_model(flags.model), nullptr};
-    throw UsageError("--tokenizer is for texts, and there are none", "command line",
-                     "name a model of texts, and a file with --data");
+    throw UsageError("--tokenizer is for texts, but there are no texts", "command line",
+                     "name a model for texts, and a file with --data");
   }
   if (flags.tokenizer.empty()) {
     throw UsageError("the texts of --data need a tokenizer", "command line", "name its folder with --tokenizer");
@@ -89,11 +89,12 @@ Verification verify_model(const VerifyFlags& flags) {
   torch::manual_seed(flags.seed);
   const Subject subject = open_subject(flags);
   if (!flags.input_shape.empty()) {
-    throw UsageError("--input-shape with --model " + flags.model + ", whose inputs are known", "command line",
-                     "leave --input-shape out: it is for TorchScript files");
+    throw UsageError("--input-shape cannot be combined with --model " + flags.model + ", whose inputs are known",
+                     "command line", "leave --input-shape out: it is for TorchScript files");
   }
   if (flags.sequence_length > 0 && subject.model->input_kind() != InputKind::Text) {
-    throw UsageError("--seq with --model " + flags.model + ", which takes no texts", "command line", "leave --seq out");
+    throw UsageError("--seq cannot be combined with --model " + flags.model + ", which takes no texts", "command line",
+                     "leave --seq out");
   }
   subject.model->to(flags.is_double ? torch::kDouble : torch::kFloat);
   const auto dataset = subject.texts || flags.data.empty() ? nullptr : verification_data(*subject.model, flags.data);

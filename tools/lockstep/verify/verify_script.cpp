@@ -68,10 +68,10 @@ at::Tensor output_of(const at::IValue& value, const std::string& path) {
 
 Verification verify_script(const VerifyFlags& flags) {
   if (!flags.data.empty() && !flags.input_shape.empty()) {
-    throw UsageError("--data and --input-shape at once", "command line", "give one of them");
+    throw UsageError("--data and --input-shape cannot be combined", "command line", "give one of them");
   }
   if (flags.data.empty() && flags.input_shape.empty()) {
-    throw UsageError("the shape of the inputs of " + flags.model + " is not known", "command line",
+    throw UsageError("the shape of the inputs of " + flags.model + " is unknown", "command line",
                      "give the shape of one sample, such as --input-shape 3,32,32, or --data");
   }
   torch::manual_seed(flags.seed);

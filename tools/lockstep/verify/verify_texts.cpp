@@ -60,8 +60,9 @@ VerificationTexts::VerificationTexts(const Source& source) : path_(source.path) 
 Batch VerificationTexts::batch(std::int64_t size, int step) const {
   const std::int64_t first = step * size;
   if (first + size > dataset_->size()) {
-    throw Error(fmt::format("step {} of {} samples needs more than the {} there are", step + 1, size, dataset_->size()),
-                path_, "make --batch or --steps smaller");
+    throw Error(
+        fmt::format("step {} of {} samples needs more samples than the {} available", step + 1, size, dataset_->size()),
+        path_, "make --batch or --steps smaller");
   }
   std::vector<Example> examples;
   for (std::int64_t i = first; i < first + size; ++i) examples.push_back(dataset_->get(i));
