@@ -302,7 +302,7 @@ TEST(DistributedDataParallel, NotesAForwardWithoutBackward) {
     });
     std::_Exit(0);
   };
-  EXPECT_EXIT(forwards(), ::testing::ExitedWithCode(0), "synchronised forward had no backward");
+  EXPECT_EXIT(forwards(), ::testing::ExitedWithCode(0), "synchronised forward has had no backward");
   ::unsetenv("LOCKSTEP_LOG_LEVEL");
 }
 

@@ -152,7 +152,7 @@ TEST(Functional, RefusesWhatHasNoDerivativeOrNoRows) {
     const at::Tensor rows = at::ones({3, 2}), number = at::ones({});
     expect_error("all_reduce has no derivative by this operation",
                  [&] { functional::all_reduce(group, rows, ReduceOp::Max); });
-    expect_error("reduce_scatter of 3 rows over 2 ranks", [&] { functional::reduce_scatter(group, rows); });
+    expect_error("reduce_scatter cannot divide 3 rows among 2 ranks", [&] { functional::reduce_scatter(group, rows); });
     expect_error("tensor.unsqueeze(0)", [&] { functional::all_gather(group, number); });
   });
 }

@@ -126,7 +126,7 @@ class CheckpointWriter::Implementation {
   void prepare_joining(const CheckpointContent& content) {
     if (!content.joins_weight_parts) return;
     if (communicator_ == nullptr) {
-      throw Error("joins_weight_parts without a group of ranks", "CheckpointWriter::save",
+      throw Error("joins_weight_parts needs a group of ranks", "CheckpointWriter::save",
                   "give CheckpointContent::weights: one process has all of them");
     }
     joining_ = communicator_->split(0, communicator_->rank());

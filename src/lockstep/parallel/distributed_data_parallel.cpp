@@ -132,7 +132,7 @@ void DistributedDataParallelBase::prepare_forward() {
 
 void DistributedDataParallelBase::note_forward_of_slice() {
   if (!slices_->is_in_slice()) {
-    throw Error("a forward outside of run_shards, whose gradients nobody would add up",
+    throw Error("forward was called outside of run_shards, so its gradients would not be added up",
                 communicator_->membership().where() + ", virtual_shards",
                 "call it in the body of run_shards; to evaluate, turn gradients off");
   }
@@ -144,7 +144,7 @@ ShardRange DistributedDataParallelBase::shards() const { return slices_ ? slices
 void DistributedDataParallelBase::run_shards(std::uint64_t update,
                                              const std::function<void(std::int64_t shard)>& body) {
   if (!slices_) {
-    throw Error("run_shards without virtual shards", communicator_->membership().where() + ", virtual_shards",
+    throw Error("run_shards needs virtual shards", communicator_->membership().where() + ", virtual_shards",
                 "set DistributedDataParallelOptions::virtual_shards");
   }
   bool are_zero = false;

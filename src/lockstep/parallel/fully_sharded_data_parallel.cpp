@@ -55,7 +55,7 @@ void check_ignored(const torch::nn::Module& module, const std::vector<std::strin
   names.insert(names.end(), of_buffers.begin(), of_buffers.end());
   for (const std::string& name : ignored) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    throw Error(fmt::format("ignored_params names \"{}\", and the module has no such parameter or buffer{}", name,
+    throw Error(fmt::format("ignored_params names \"{}\", but the module has no such parameter or buffer{}", name,
                             did_you_mean(name, names)),
                 kFullyShard, "write names as named_parameters() and named_buffers() have them");
   }
@@ -99,7 +99,7 @@ void share_out(DistributedDataParallelBase& ddp, FlatOptimizer& optimizer, const
   how.reshard_after_forward = options.reshard_after_forward;
   how.gradient_dtype = options.mp_policy.reduce_dtype.value_or(at::kFloat);
   if (ddp.fuse(optimizer, how) != FuseMode::Off) return;
-  throw Error("nothing can be shared out: " + ddp.fuse_reason(),
+  throw Error("nothing can be sharded: " + ddp.fuse_reason(),
               ddp.process_group().membership().where() + ", " + kFullyShard,
               "change what it names, or use DistributedDataParallel");
 }

@@ -181,7 +181,7 @@ at::Tensor scaled(const at::Tensor& sum, double factor) { return factor == 1 ? s
 
 void require_rows(const at::Tensor& in, const char* call) {
   if (in.dim() > 0) return;
-  throw Error(fmt::format("{} of a tensor without dimensions", call), "lockstep::functional",
+  throw Error(fmt::format("{} needs a tensor with at least one dimension", call), "lockstep::functional",
               "give at least one dimension: tensor.unsqueeze(0)");
 }
 
@@ -197,7 +197,7 @@ at::Tensor reduce_scatter(const Group& group, const at::Tensor& in, ReduceOp op)
   require_rows(in, "reduce_scatter");
   const double factor = factor_of(op, *group, "reduce_scatter");
   if (in.size(0) % group->world_size() != 0) {
-    throw Error(fmt::format("reduce_scatter of {} rows over {} ranks", in.size(0), group->world_size()),
+    throw Error(fmt::format("reduce_scatter cannot divide {} rows among {} ranks", in.size(0), group->world_size()),
                 "lockstep::functional", "give a multiple of the number of ranks");
   }
   const std::vector<std::int64_t> rows(static_cast<std::size_t>(group->world_size()), in.size(0) / group->world_size());

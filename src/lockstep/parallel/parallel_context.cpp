@@ -24,7 +24,7 @@ void require_started_by(bool started, const std::string& launcher, const std::st
   throw Error(
       fmt::format("{} did not start this process: {} is not set", launcher, variable),
       "ParallelContext on " + host_name(),
-      fmt::format("start the program with {}, or take ParallelContext::from_env, which knows all launchers", launcher));
+      fmt::format("start the program with {}, or use ParallelContext::from_env, which knows all launchers", launcher));
 }
 
 ProcessGroupOptions group_options(const ParallelContextOptions& options) {

@@ -89,8 +89,7 @@ void check_trainable(const Communicator& communicator, const std::vector<NamedTe
   bool any = false;
   for (const auto& entry : parameters) {
     if (is_watched(entry.tensor) && !DeferredParameters::all().find(entry.tensor)) {
-      throw Error(fmt::format("parameter \"{}\" is shared out among ranks by an earlier wrapper (stage 3)", entry.name),
-                  where,
+      throw Error(fmt::format("parameter \"{}\" is already sharded by an earlier wrapper (stage 3)", entry.name), where,
                   "wrap a model once: fully_shard takes all of it, and its options name the units; or call unfuse() of "
                   "the earlier DistributedDataParallel on every rank first");
     }

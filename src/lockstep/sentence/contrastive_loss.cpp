@@ -29,11 +29,11 @@ void check_arguments(const at::Tensor& vectors, const at::Tensor& texts, double 
     throw Error(problem, "contrastive loss", fix);
   };
   if (vectors.dim() != 3 || vectors.size(1) < 2) {
-    refuse(fmt::format("vectors of shape [{}]", fmt::join(vectors.sizes(), ", ")),
+    refuse(fmt::format("vectors cannot have the shape [{}]", fmt::join(vectors.sizes(), ", ")),
            "give [pairs, texts of each, size], with two texts or more");
   }
   if (texts.defined() && (texts.scalar_type() != at::kLong || texts.sizes() != vectors.sizes().slice(0, 2))) {
-    refuse(fmt::format("numbers of texts of shape [{}] do not fit vectors of shape [{}]",
+    refuse(fmt::format("numbers of texts of shape [{}] do not fit vectors cannot have the shape [{}]",
                        fmt::join(texts.sizes(), ", "), fmt::join(vectors.sizes(), ", ")),
            "give an int64 for each text");
   }
@@ -109,7 +109,7 @@ LossSum contrastive_loss(const at::Tensor& vectors, const at::Tensor& texts, con
 
 at::Tensor cosines_of_pairs(const at::Tensor& vectors) {
   if (vectors.dim() != 3 || vectors.size(1) != 2) {
-    throw Error(fmt::format("vectors of shape [{}]", fmt::join(vectors.sizes(), ", ")), "cosines of pairs",
+    throw Error(fmt::format("vectors cannot have the shape [{}]", fmt::join(vectors.sizes(), ", ")), "cosines of pairs",
                 "give [pairs, 2, size]");
   }
   const at::Tensor units = unit(vectors);

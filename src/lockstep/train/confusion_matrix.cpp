@@ -29,7 +29,7 @@ void ConfusionMatrix::add(const at::Tensor& predictions, const at::Tensor& label
   if (predictions.sizes() != labels.sizes() || predictions.scalar_type() != at::kLong ||
       labels.scalar_type() != at::kLong) {
     throw Error(
-        fmt::format("{} predictions ({}) for {} labels ({})", predictions.numel(),
+        fmt::format("{} predictions ({}) do not fit {} labels ({})", predictions.numel(),
                     c10::toString(predictions.scalar_type()), labels.numel(), c10::toString(labels.scalar_type())),
         "ConfusionMatrix", "give one int64 class number of each for every sample");
   }

@@ -172,7 +172,7 @@ TrainOutput Trainer::train() {
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
   if (context.survival && context.survival->is_late()) {
-    throw UsageError("a second training of a Trainer with survive_lost_ranks", context.where(),
+    throw UsageError("a Trainer with survive_lost_ranks can train only once", context.where(),
                      "start a job for each training");
   }
   if (!context.training_folder) context.training_folder = std::make_shared<TrainingFolder>(context.args());
@@ -189,7 +189,7 @@ TrainOutput Trainer::train() {
 Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string& metric_key_prefix) {
   TrainerContext& context = implementation_->context;
   if (!dataset) dataset = context.options.eval_dataset;
-  if (!dataset) throw UsageError("evaluate without data", "Trainer", "give TrainerOptions::eval_dataset");
+  if (!dataset) throw UsageError("evaluate() needs data", "Trainer", "give TrainerOptions::eval_dataset");
   Logs metrics;
   const TrainingData data(context, dataset, implementation_->look_at(dataset));
   implementation_->evaluate([&] {
@@ -203,7 +203,7 @@ Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string
 }
 
 PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset, const std::string& metric_key_prefix) {
-  if (!dataset) throw UsageError("predict without data", "Trainer", "give a dataset");
+  if (!dataset) throw UsageError("predict() needs data", "Trainer", "give a dataset");
   PredictionOutput output;
   EvaluationResult result;
   const TrainingData data(implementation_->context, dataset, implementation_->look_at(dataset));

@@ -176,7 +176,7 @@ const std::string kGoodTxt = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
 INSTANTIATE_TEST_SUITE_P(
     Vocabularies, BadFiles,
     ::testing::Values(
-        BadFile{"nothing", {}, "no tokenizer found"},
+        BadFile{"nothing", {}, "there is no tokenizer"},
         BadFile{"empty_txt", {{"vocab.txt", ""}}, "the vocabulary has no token"},
         BadFile{"twice_in_txt", {{"vocab.txt", kGoodTxt + "boat\nthe\nboat\n"}}, "vocab.txt:7"},
         BadFile{"invalid_bytes", {{"vocab.txt", kGoodTxt + "b\xFFt\n"}}, "vocab.txt:5"},

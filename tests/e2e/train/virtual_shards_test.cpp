@@ -65,7 +65,7 @@ TEST(VirtualShardsCommand, RefusesFewerShardsThanRanksBeforeTheRanksMeet) {
                                       "--task", "text-classification", "--model", "bert-tiny", "--train-file",
                                       folder / "is not read", "--output-dir", folder / "out", "--virtual-shards", "1"});
   EXPECT_EQ(end.code, 1);
-  EXPECT_NE(end.err.find("virtual_shards 1 for 2 ranks"), std::string::npos) << end.err;
+  EXPECT_NE(end.err.find("virtual_shards 1 is too small for 2 ranks"), std::string::npos) << end.err;
   EXPECT_NE(end.err.find("It refused what it was started with, and would refuse it again"), std::string::npos)
       << end.err;
   EXPECT_EQ(end.err.find("started again"), std::string::npos) << end.err;

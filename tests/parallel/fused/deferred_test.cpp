@@ -115,7 +115,7 @@ TEST(Deferred, LeavesInMemoryWhatItCannotMakeLater) {
 
 TEST(Deferred, NamesWhatIsWrong) {
   const auto nested = [] { return deferred([] { return deferred([] { return net_of_seed(1); }); }); };
-  EXPECT_NE(fuse_error(nested).find("deferred() within deferred()"), std::string::npos);
+  EXPECT_NE(fuse_error(nested).find("deferred() cannot be called within deferred()"), std::string::npos);
   torch::Tensor source = torch::ones({256, 256});
   const auto later = deferred([&] {
     torch::nn::Linear model(256, 256);

@@ -282,12 +282,12 @@ TEST(FullyShardErrors, NameWhatIsWrong) {
           options.unit_types = {"Linear"};
         }),
         "ShardGradOp cannot be combined with units");
-    has(error_with([](FullyShardOptions&) {}, true), "nothing can be shared out");
+    has(error_with([](FullyShardOptions&) {}, true), "nothing can be sharded");
     StackedNet model;
     SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
     auto fsdp = fully_shard(model, optimizer, fully_shard_on(group));
     has(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)); }),
-        "parameter \"one.weight\" is shared out among ranks by an earlier wrapper");
+        "parameter \"one.weight\" is already sharded by an earlier wrapper");
     fsdp.ddp().unfuse();
     EXPECT_EQ(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)).ddp().unfuse(); }), "no error");
     group->barrier();

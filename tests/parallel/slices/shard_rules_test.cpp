@@ -193,7 +193,7 @@ TEST(ShardRules, WrappingRefusesWhatCannotBeKeptExact) {
   const auto wrap = [&](const DistributedDataParallelOptions& options) {
     return [&, options] { DistributedDataParallel ddp(model, options); };
   };
-  expect_shard_refusal(wrap(with_shards(-1)), "-1 virtual shards for 1 ranks");
+  expect_shard_refusal(wrap(with_shards(-1)), "-1 virtual shards are too few for 1 ranks");
   DistributedDataParallelOptions options = with_shards(2);
   options.static_graph = true;
   expect_shard_refusal(wrap(options), "static_graph");
@@ -217,7 +217,7 @@ TEST(ShardRules, WrappingRefusesWhatCannotBeKeptExact) {
 TEST(ShardRules, CallsThatKnowNoShardsAreRefused) {
   torch::nn::Linear model = make_linear(2, 2);
   DistributedDataParallel ddp(model, with_shards(2));
-  expect_shard_refusal([&] { ddp(torch::ones({1, 2})); }, "a forward outside of run_shards");
+  expect_shard_refusal([&] { ddp(torch::ones({1, 2})); }, "forward was called outside of run_shards");
   {
     const torch::NoGradGuard no_grad;
     ddp(torch::ones({1, 2}));  // evaluation
@@ -229,7 +229,7 @@ TEST(ShardRules, CallsThatKnowNoShardsAreRefused) {
   DistributedDataParallelOptions options;
   options.process_group = lone_group();
   DistributedDataParallel without(plain, options);
-  expect_shard_refusal([&] { without.run_shards(0, [](std::int64_t) {}); }, "run_shards without virtual shards");
+  expect_shard_refusal([&] { without.run_shards(0, [](std::int64_t) {}); }, "run_shards needs virtual shards");
   EXPECT_EQ(without.shards().size(), 0);
 }
 

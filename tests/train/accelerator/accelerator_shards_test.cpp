@@ -102,7 +102,7 @@ TEST(AcceleratorShards, RefuseWhatDependsOnTheNumberOfRanks) {
     options.gradient_accumulation_steps = 1;
     options.ddp.virtual_shards = 0;
     EXPECT_NE(accelerated_refusal(options, [](auto& each) { train_accelerated(each, false); })
-                  .find("run_shards without virtual shards"),
+                  .find("run_shards needs virtual shards"),
               std::string::npos);
   });
 }

@@ -115,7 +115,7 @@ TEST(VirtualShardsRefusals, NameWhatCannotKeepItsBits) {
     TokenTraining training;
     training.options.process_group = make_communicator("thread", membership);
     training.options.args.virtual_shards = 1;
-    EXPECT_NE(shard_refusal(training).find("virtual_shards 1 for 2 ranks"), std::string::npos);
+    EXPECT_NE(shard_refusal(training).find("virtual_shards 1 is too small for 2 ranks"), std::string::npos);
   });
 }
 

@@ -68,8 +68,8 @@ StepFigures check_host(const DoctorOptions& options) {
     throw Error(warning, "this host", "follow \"Install\" of docs/gpu.md; lockstep env shows all versions");
   }
   if (options.has_devices() && options.cuda.devices.size() > 1 && found.figures["libnccl"] == "none") {
-    throw Error(fmt::format("{} CUDA devices, and no engine nccl to connect them: {}", options.cuda.devices.size(),
-                            found.figures["engines"].value("nccl", "")),
+    throw Error(fmt::format("there are {} CUDA devices, but no engine nccl to connect them: {}",
+                            options.cuda.devices.size(), found.figures["engines"].value("nccl", "")),
                 "this build", "configure again with what is missing (docs/gpu.md, Install)");
   }
   if (shm_mib() < kSmallestShmMib) {

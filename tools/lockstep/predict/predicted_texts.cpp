@@ -120,7 +120,7 @@ void read_rows_of_table(const PredictFlags& flags, BlankTexts blank_texts, const
   set_form(flags.table.form(), flags.file, options);
   options.texts = text_columns(flags);
   if (options.texts.size() > 2) {
-    throw UsageError(fmt::format("{} text columns", options.texts.size()), "--text-column",
+    throw UsageError(fmt::format("there are {} text columns", options.texts.size()), "--text-column",
                      "give one, or two for pairs");
   }
   options.empty_texts = RowPolicy::Keep;  // passed over below

@@ -74,7 +74,7 @@ void choose_metrics(const TaskFlags& flags, const std::vector<std::string>& know
                     const ComputeMetrics& all, TrainingTask& task) {
   for (const std::string& name : flags.metrics) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    throw UsageError(fmt::format("--metrics {}, and {}", name, labels), "command line",
+    throw UsageError(fmt::format("--metrics {} cannot be used: {}", name, labels), "command line",
                      fmt::format("take some of {}", fmt::join(known, ", ")));
   }
   task.metric_names = flags.metrics.empty() ? known : flags.metrics;

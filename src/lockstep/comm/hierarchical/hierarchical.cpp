@@ -66,8 +66,9 @@ class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
     on_all_hosts([&] {
       auto* const engine = dynamic_cast<TransientMemoryEngine*>(parts_->local.get());
       if (engine == nullptr) {
-        throw Error(fmt::format("engine {} between the ranks of this host shares no memory", parts_->local->engine()),
-                    membership().where(), "start one process for each rank");
+        throw Error(
+            fmt::format("engine {} does not share memory between the ranks of this host", parts_->local->engine()),
+            membership().where(), "start one process for each rank");
       }
       shared = engine->allocate_transient(numel, dtype);
     });

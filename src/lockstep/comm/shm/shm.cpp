@@ -81,7 +81,7 @@ class SharedMemoryCommunicator : public Communicator, public TransientMemoryEngi
     const auto bytes = static_cast<std::size_t>(count);
     const std::size_t size = c10::elementSize(dtype);
     if (count > 0 && bytes > SIZE_MAX / size) {
-      throw Error("allocate: too many elements", where(), "ask for less");
+      throw Error("allocate: there are too many elements", where(), "ask for less");
     }
     const auto buffer = allocate_bytes(bytes * size, shm::Supply::AtOnce);
     return at::from_blob(

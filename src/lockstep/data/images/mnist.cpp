@@ -98,7 +98,7 @@ std::shared_ptr<TensorDataset> read_labelled_images(const std::string& images_pa
   const at::Tensor labels = read_idx(labels_path);
   check_dims(labels, 1, "labels", labels_path);
   if (images.size(0) != labels.size(0)) {
-    throw Error(fmt::format("{} images but {} labels", images.size(0), labels.size(0)),
+    throw Error(fmt::format("there are {} images but {} labels", images.size(0), labels.size(0)),
                 fmt::format("{} and {}", images_path, labels_path), "give two files that belong together");
   }
   if (images.numel() == 0) throw Error("the file has no images", images_path, "give a file with images");

@@ -145,7 +145,7 @@ void Tokenizer::pad(const EncodeOptions& options, Encoding* encodings, std::size
   const Padding& padding = *options.padding;
   if (padding.max_length < 0 || padding.multiple_of < 0 || padding.max_length >= kLongestPadding ||
       padding.multiple_of >= kLongestPadding) {
-    throw Error("padding to max_length " + std::to_string(padding.max_length) + ", multiple_of " +
+    throw Error("cannot pad to max_length " + std::to_string(padding.max_length) + ", multiple_of " +
                     std::to_string(padding.multiple_of),
                 "tokenizer", "give lengths from 0 to 2^31 - 1");
   }

@@ -77,7 +77,7 @@ DataCollatorWithPadding::DataCollatorWithPadding(const Tokenizer& tokenizer, con
   }
   if (padding.max_length < 0 || padding.max_length >= kLongestSequence || padding.multiple_of < 0 ||
       padding.multiple_of >= kLongestSequence) {
-    throw Error(fmt::format("padding to max_length {}, multiple_of {}", padding.max_length, padding.multiple_of),
+    throw Error(fmt::format("cannot pad to max_length {} and multiple_of {}", padding.max_length, padding.multiple_of),
                 "DataCollatorWithPadding", "give lengths from 0 to 2^31 - 1");
   }
 }

@@ -39,7 +39,7 @@ std::string WireReader::text(std::size_t max_bytes) {
 }
 
 void WireReader::end() const {
-  if (!rest_.empty()) throw WireError(fmt::format("{} bytes after the end of a message", rest_.size()));
+  if (!rest_.empty()) throw WireError(fmt::format("{} bytes follow the end of a message", rest_.size()));
 }
 
 }  // namespace lockstep

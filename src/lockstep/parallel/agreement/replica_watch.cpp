@@ -118,9 +118,9 @@ void ReplicaWatch::note_needless_comparison(Communicator& communicator) {
   std::size_t bytes = 0;
   for (const Watched& watched : watched_) bytes += watched.is_left_out ? 0 : watched.entry.tensor.nbytes();
   log_warning(
-      "in {} backwards in a row the ranks had written parameters differently and yet had equal ones, so each of these "
-      "backwards compared all parameters ({:.0f} MB on each rank). If that is on purpose, as in a sharded optimizer of "
-      "the program's own, set watch_replicas = false: then this is not done, and replicas that drift apart are not "
+      "before {} backwards in a row the ranks had written parameters differently but ended with equal ones, so each of "
+      "these backwards compared all parameters ({:.0f} MB on each rank). If that is intended, as in a program's own "
+      "sharded optimizer, set watch_replicas = false: then nothing is compared, and replicas that drift apart are not "
       "noticed",
       kNeedless, static_cast<double>(bytes) / 1e6);
 }

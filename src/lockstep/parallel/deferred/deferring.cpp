@@ -255,7 +255,7 @@ thread_local Deferring::Recorder* Deferring::Recorder::of_thread_ = nullptr;
 Deferring::Deferring() {
   watch_operations();
   if (Recorder::is_there()) {
-    throw Error("deferred() within deferred()", "deferred", "call it once, around the whole model");
+    throw Error("deferred() cannot be called within deferred()", "deferred", "call it once, around the whole model");
   }
   DeferredParameters::all().forget_unused();
   recorder_ = std::make_unique<Recorder>();

@@ -6,10 +6,10 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kByItself = "no shard could be computed by itself";
-constexpr const char* kGivesBack = "each rank adds its shards' gradients up in buckets, which these stages give back";
+constexpr const char* kGivesBack = "each rank adds up its shards' gradients in buckets, which these stages free";
 constexpr const char* kFinish =
     "others can finish a lost rank's update only if the ranks share their weights (stage 1)";
-constexpr const char* kChangesGroup = "ranks that are lost change the group";
+constexpr const char* kChangesGroup = "lost ranks change the group";
 constexpr const char* kOneOfThem = "leave one of them out";
 
 const char* cell_of(Exclusion::Kind kind) {
@@ -100,7 +100,7 @@ const std::vector<Exclusion>& exclusions() {
        "leave parameters_and_buffers_to_ignore empty, or virtual shards out"},
       {F::VirtualShards, F::SparseGradients, Kind::Error, "the ranks exchange such gradients row by row",
        "build the embedding with sparse(false), or leave virtual shards out"},
-      {F::VirtualShards, F::FollowBackward, Kind::Error, "it knows no shards", kOneOfThem},
+      {F::VirtualShards, F::FollowBackward, Kind::Error, "it does not know shards", kOneOfThem},
       {F::VirtualShards, F::Hook, Kind::Error, "a hook adds gradients in an order of its own", kOneOfThem},
       {F::VirtualShards, F::Join, Kind::Error, "ranks run out of inputs one after the other", kOneOfThem},
       {F::VirtualShards, F::Stage2, Kind::NotFused, kGivesBack, kOneOfThem},
@@ -112,7 +112,7 @@ const std::vector<Exclusion>& exclusions() {
        "leave parallel_mode and replicas out, and start ranks: lockstep run --nproc-per-node N"},
       {F::VirtualShards, F::SyncBatchNorm, Kind::Error, kByItself, "use BatchNorm, which sees one shard at a time"},
       {F::VirtualShards, F::LossOverRanks, Kind::Error, kByItself,
-       "take a loss whose samples do not depend on each other"},
+       "use a loss whose samples do not depend on each other"},
       {F::VirtualShards, F::PreparedLoader, Kind::Error, "it deals samples to ranks, whose number may change",
        "read the samples of (update, shard) in the body of run_shards, from a loader that is not prepared, or leave "
        "virtual shards out"},
@@ -131,7 +131,7 @@ const std::vector<Exclusion>& exclusions() {
       {F::Stage3, F::Join, Kind::Error,
        "a rank that has run out of inputs would gather no layer, and the others would wait for it",
        "give all ranks the same number of inputs, or choose stage 2"},
-      {F::Stage3, F::TorchScript, Kind::Error, "its operations may read weights past LibTorch's dispatcher",
+      {F::Stage3, F::TorchScript, Kind::Error, "its operations may read weights without LibTorch's dispatcher",
        "choose stage 2, or build the module in C++"},
       {F::HybridShard, F::Stage2, Kind::Needs,
        "hosts have replicas of the weights, and share out gradients and the optimizer's state", "choose stage 2"},

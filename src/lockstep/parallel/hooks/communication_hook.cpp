@@ -51,7 +51,7 @@ std::shared_ptr<Work> CommunicationHook::start_second(GradBucket&, Communicator&
 void CommunicationHook::finish(GradBucket&, Communicator&) {}
 void CommunicationHook::attach(Communicator&) {}
 void CommunicationHook::load_state(const HookState& state) {
-  if (!state.empty()) refuse_hook_state("this hook", "it keeps no state, and was given " + state.front().first);
+  if (!state.empty()) refuse_hook_state("this hook", "it keeps no state, but was given " + state.front().first);
 }
 
 at::Tensor take_out(HookState& state, const std::string& name) {

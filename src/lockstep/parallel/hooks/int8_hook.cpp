@@ -118,7 +118,7 @@ class Int8Hook : public CommunicationHook {
     if (loaded_.empty()) return;
     const at::Tensor saved = take_out(loaded_, name);
     if (!saved.defined() || saved.numel() != target.numel()) {
-      refuse_hook_state("int8", fmt::format("{} has {} numbers here and {} in the state", name, target.numel(),
+      refuse_hook_state("int8", fmt::format("{} has {} numbers here but {} in the state", name, target.numel(),
                                             saved.defined() ? saved.numel() : 0));
     }
     target.copy_(saved);

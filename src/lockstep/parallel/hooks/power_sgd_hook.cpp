@@ -175,7 +175,7 @@ class PowerSGDHook : public CommunicationHook {
     const at::Tensor saved = take_out(loaded_, key_of(bucket, name));
     if (!saved.defined()) return false;
     if (saved.numel() != target.numel()) {
-      refuse_hook_state("powersgd", fmt::format("{} has {} numbers here and {} in the state", key_of(bucket, name),
+      refuse_hook_state("powersgd", fmt::format("{} has {} numbers here but {} in the state", key_of(bucket, name),
                                                 target.numel(), saved.numel()));
     }
     target.copy_(saved);

@@ -86,7 +86,7 @@ void Reducer::prepare(bool synchronise, bool trains) {
   forward_.reset();
   if (synchronise) {
     if (std::exchange(is_awaited_, false)) {
-      log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
+      log_debug("the last synchronised forward has had no backward so far: the other ranks wait if theirs had one");
     }
     backward_.context().statistics = StepStatistics();  // no values of an older step, in case no gradient arrives
     plain_calls_.announce();
@@ -133,8 +133,8 @@ void Reducer::watch_output(const at::Tensor& output) {
     const auto self = weak.lock();
     if (!self) {
       throw Error(
-          "backward goes through an output of a DistributedDataParallel that is destroyed, so that nobody would "
-          "average its gradients",
+          "backward goes through an output of a destroyed DistributedDataParallel, so its gradients would not be "
+          "averaged",
           "DistributedDataParallel", "keep the wrapper until backward has returned");
     }
     const auto lock = self->backward_.lock();

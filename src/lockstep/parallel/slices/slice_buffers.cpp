@@ -35,7 +35,7 @@ void give_values(const std::vector<at::Tensor>& buffers, const std::vector<at::T
 void check_type(const NamedTensor& buffer, const Communicator& communicator) {
   const at::ScalarType type = buffer.tensor.scalar_type();
   if (type != at::kDouble && !c10::isComplexType(type) && !c10::isQIntType(type)) return;
-  throw Error(fmt::format("buffer \"{}\" is of type {}, of which shards have no mean that keeps its bits", buffer.name,
+  throw Error(fmt::format("buffer \"{}\" is of type {}, whose mean over shards would not keep its bits", buffer.name,
                           c10::toString(type)),
               communicator.membership().where() + ", virtual_shards",
               "convert it to fp32, or leave virtual_shards out");

@@ -41,9 +41,9 @@ void check_slices(const DistributedDataParallelOptions& options, const ModuleTen
                   const Communicator& communicator) {
   const std::string where = communicator.membership().where() + ", virtual_shards";
   if (options.virtual_shards < communicator.world_size()) {
-    throw Error(fmt::format("{} virtual shards for {} ranks: a rank would have none", options.virtual_shards,
-                            communicator.world_size()),
-                where, "take at least as many shards as ranks");
+    throw Error(fmt::format("{} virtual shards are too few for {} ranks: a rank would have none",
+                            options.virtual_shards, communicator.world_size()),
+                where, "use at least as many shards as ranks");
   }
   features_of(options, tensors, communicator).require_together(where);
   for (const NamedTensor& parameter : tensors.parameters) {

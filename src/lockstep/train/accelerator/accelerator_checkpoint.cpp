@@ -34,7 +34,7 @@ CheckpointPlace place_of(const ProjectConfiguration& project, const std::string&
     return {around.empty() ? "." : around, CheckpointNames::single(path.filename().string())};
   }
   if (!project.automatic_checkpoint_naming || project.project_dir.empty()) {
-    throw Error(fmt::format("{} without a folder", call), "Accelerator",
+    throw Error(fmt::format("{} needs a folder", call), "Accelerator",
                 "give one, or set project_config.project_dir and automatic_checkpoint_naming");
   }
   return {project.project_dir + "/" + kCheckpointsFolder, CheckpointNames::numbered("checkpoint_")};

@@ -14,7 +14,7 @@ namespace {
 
 void check_whole_steps(const char* name, double value, const std::string& where) {
   if (value < 1 || value == std::floor(value)) return;
-  throw UsageError(fmt::format("{}: {} updates", name, value), where,
+  throw UsageError(fmt::format("{} cannot be {} updates", name, value), where,
                    "give a whole number, or below 1 a fraction of all updates");
 }
 
@@ -24,7 +24,7 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   check_whole_steps("save_steps", args.save_steps, where);
   check_whole_steps("warmup_steps", args.warmup_steps, where);
   check_whole_steps("eval_steps", args.eval_steps.value_or(1), where);
-  if (args.max_steps == 0) throw UsageError("max_steps: 0 updates", where, "give a number above 0, or -1 for epochs");
+  if (args.max_steps == 0) throw UsageError("max_steps cannot be 0", where, "give a number above 0, or -1 for epochs");
   if (args.load_best_model_at_end && args.eval_strategy == "no") {
     throw UsageError("load_best_model_at_end needs evaluations: without them it is unknown which model is best", where,
                      "set eval_strategy to steps or epoch");

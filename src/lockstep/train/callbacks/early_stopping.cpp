@@ -28,8 +28,8 @@ bool is_greater_better(const TrainingArguments& args) {
 EarlyStoppingCallback::EarlyStoppingCallback(int patience, double threshold)
     : patience_(patience), threshold_(threshold) {
   if (patience < 1 || !(threshold >= 0)) {
-    throw Error(fmt::format("patience {} and threshold {}", patience, threshold), "EarlyStoppingCallback",
-                "give a patience of at least 1 and a threshold of at least 0");
+    throw Error(fmt::format("early stopping cannot have patience {} and threshold {}", patience, threshold),
+                "EarlyStoppingCallback", "give a patience of at least 1 and a threshold of at least 0");
   }
 }
 

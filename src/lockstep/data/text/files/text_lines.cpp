@@ -23,7 +23,7 @@ std::string read_tokenizer_file(const std::string& path) {
   }
   if (!S_ISREG(status.st_mode)) throw Error("this is not a regular file", path, "name a file");
   if (status.st_size > kLargestFileBytes) {
-    throw Error("the file has " + std::to_string(status.st_size) + " bytes, too many for a tokenizer's", path,
+    throw Error("the file has " + std::to_string(status.st_size) + " bytes, too many for a tokenizer's file", path,
                 "name a tokenizer's file");
   }
   return read_file(path);

@@ -263,7 +263,7 @@ TokenizerDocument folder_document(const std::string& dir, const TokenizerConfig&
                     (vocab != nullptr ? "merges.txt nor vocab.bpe" : "vocab.json nor encoder.json"),
                 dir, "byte-level BPE needs both: use those of the same model");
   }
-  throw Error("no tokenizer found: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt", dir,
+  throw Error("there is no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt", dir,
               "name the folder of a Hugging Face model");
 }
 
