@@ -39,7 +39,7 @@ TEST(LaunchCommand, SaysWhatItDoesNotKnow) {
   EXPECT_TRUE(says(unknown.err, "did you mean '--num-processes'?")) << unknown.err;
   const ProgramEnd nothing = run_command({"launch", "--num-processes", "2"});
   EXPECT_EQ(nothing.code, 2);
-  EXPECT_TRUE(says(nothing.err, "no program to run")) << nothing.err;
+  EXPECT_TRUE(says(nothing.err, "there is no program to run")) << nothing.err;
 }
 
 TEST(SlurmCommand, SaysWhyAScriptCannotBeChecked) {

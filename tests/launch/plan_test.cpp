@@ -166,8 +166,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"range_turned_round", {"--nnodes=4:1"}, "--nnodes is '4:1'"},
         Bad{"range_of_static_nodes",
             {"--nnodes=1:4", "--rdzv-backend=static"},
-            "--rdzv-backend static with --nnodes 1:4"},
-        Bad{"range_with_a_node_rank", {"--nnodes=1:4", "--node-rank=0"}, "--node-rank with --nnodes 1:4"},
+            "--rdzv-backend static cannot be combined with --nnodes 1:4"},
+        Bad{"range_with_a_node_rank",
+            {"--nnodes=1:4", "--node-rank=0"},
+            "--node-rank cannot be combined with --nnodes 1:4"},
         Bad{"range_standalone", {"--nnodes=1:4", "--standalone"}, "--standalone"},
         Bad{"no_nodes", {"--nnodes=0"}, "--nnodes is '0'"},
         Bad{"three_ends", {"--nnodes=1:2:3"}, "--nnodes is '1:2:3'"},
@@ -190,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"filter_of_nobody", {"--local-ranks-filter=1"}, "--local-ranks-filter local rank is '1'"},
         Bad{"affinity", {"--cpu-affinity=all"}, "--cpu-affinity is 'all'"},
         Bad{"ranks_as_threads", {"--ranks-as=threads"}, "--ranks-as is 'threads'"},
-        Bad{"python_and_not", {"--no-python", "--module"}, "--no-python with --module"}),
+        Bad{"python_and_not", {"--no-python", "--module"}, "--no-python cannot be combined with --module"}),
     [](const auto& test) { return test.param.name; });
 
 class PetVariable : public ::testing::Test {

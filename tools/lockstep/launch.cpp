@@ -37,7 +37,7 @@ class Launch : public Subcommand {
       return 0;
     }
     if (launch.flags.command.empty()) {
-      throw UsageError("no program to run", "command line",
+      throw UsageError("there is no program to run", "command line",
                        "name it after the flags: lockstep launch --num-processes 2 ./train --epochs 3");
     }
     if (!launch.warning.empty()) log_warning("{}", launch.warning);

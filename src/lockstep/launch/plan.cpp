@@ -116,10 +116,11 @@ std::string backend_of(const LaunchPlan& plan, const LaunchFlags& flags) {
   if (plan.min_nodes == plan.nodes) return flags.rdzv_backend;
   const std::string range = "--nnodes " + flags.nnodes;
   if (flags.rdzv_backend_given && flags.rdzv_backend != "c10d") {
-    refuse("--rdzv-backend " + flags.rdzv_backend + " with " + range, "use c10d, or one number of nodes");
+    refuse("--rdzv-backend " + flags.rdzv_backend + " cannot be combined with " + range,
+           "use c10d, or a fixed number of nodes");
   }
   if (flags.node_rank_given) {
-    refuse("--node-rank with " + range + ": nodes that come and go are numbered as they come",
+    refuse("--node-rank cannot be combined with " + range + ": nodes that join and leave are numbered as they arrive",
            "leave out --node-rank; --rdzv-conf is_host=true says which one serves");
   }
   return "c10d";
@@ -132,7 +133,8 @@ void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
   plan.run_id = flags.rdzv_id;
   plan.node_rank = static_cast<int>(parse_whole("--node-rank", flags.node_rank, 0, plan.nodes - 1));
   if (flags.standalone) {
-    if (plan.nodes != 1) refuse("--standalone with --nnodes " + flags.nnodes, "leave out one of them");
+    if (plan.nodes != 1)
+      refuse("--standalone cannot be combined with --nnodes " + flags.nnodes, "leave out one of them");
     plan.master_addr = "127.0.0.1";
     plan.run_id = fmt::format("{:016x}", random_bits());
     return;
@@ -151,7 +153,7 @@ void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
   if (!flags.rdzv_endpoint.empty()) read_endpoint(plan, flags.rdzv_endpoint);
   read_rendezvous_settings(plan, flags.rdzv_conf);
   if (plan.nodes > 1 && plan.master_port == 0) {
-    refuse("port 0 with --nnodes " + flags.nnodes + ": the other nodes could not find this one",
+    refuse("port 0 cannot be combined with --nnodes " + flags.nnodes + ": the other nodes could not find this one",
            "give --master-port a number that is free on node 0");
   }
   if (plan.master_addr.empty()) refuse("--master-addr is empty", "give the address of node 0");
@@ -175,7 +177,7 @@ void plan_times(LaunchPlan& plan, const LaunchFlags& flags) {
 void plan_trace(LaunchPlan& plan, const LaunchFlags& flags) {
   if (flags.trace.empty()) {
     if (flags.trace_steps.empty()) return;
-    refuse("--trace-steps without --trace", "name the trace's file with --trace");
+    refuse("--trace-steps needs --trace", "name the trace's file with --trace");
   }
   plan.trace_file = std::filesystem::absolute(flags.trace).string();
   plan.trace_steps = flags.trace_steps;
@@ -191,9 +193,9 @@ CpuAffinity affinity_of(const std::string& text) {
 
 std::vector<std::string> command_of(const LaunchFlags& flags) {
   if (flags.command.empty()) {
-    refuse("no program to run", "name it after the flags: lockstep run --nproc-per-node 2 ./train --epochs 3");
+    refuse("there is no program to run", "name it after the flags: lockstep run --nproc-per-node 2 ./train --epochs 3");
   }
-  if (flags.no_python && flags.module) refuse("--no-python with --module", "leave out one of them");
+  if (flags.no_python && flags.module) refuse("--no-python cannot be combined with --module", "leave out one of them");
   const bool is_script = !flags.no_python && ends_with(flags.command.front(), ".py");
   if (!flags.module && !flags.run_path && !is_script) return flags.command;
   // -u as torchrun does, so that a Python program's output appears at once.
@@ -234,7 +236,7 @@ LaunchPlan make_plan(const LaunchFlags& flags) {
   plan.affinity = affinity_of(flags.cpu_affinity);
   plan.command = command_of(flags);
   if (flags.warm_spares && !plan.may_start_again(0)) {
-    refuse("--warm-spares without --max-restarts", "give --max-restarts: without it no rank is ever started again");
+    refuse("--warm-spares needs --max-restarts", "give --max-restarts: without it no rank is ever started again");
   }
   plan.warm_spares = flags.warm_spares;
   if (plan.warm_spares) check_spares_are_possible(find_program(plan.command.front()));

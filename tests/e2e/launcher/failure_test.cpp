@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"flag", {"run", "--nproc_per_nod", "2", "true"}, 2, "did you mean '--nproc-per-node'?"},
         BadCommand{"flag_far_from_all", {"run", "--zzz", "true"}, 2, "unknown flag '--zzz'"},
         BadCommand{"flag_without_value", {"run", "--nproc-per-node"}, 2, "--nproc-per-node"},
-        BadCommand{"no_program", {"run", "--nproc-per-node", "2"}, 2, "no program to run"},
+        BadCommand{"no_program", {"run", "--nproc-per-node", "2"}, 2, "there is no program to run"},
         BadCommand{"no_number", {"run", "--nproc-per-node", "two", "true"}, 2, "--nproc-per-node is 'two'"},
         BadCommand{"elastic", {"run", "--nnodes", "2:1", "true"}, 2, "--nnodes is '2:1'"},
         BadCommand{"no_such_program", {"run", "./no-such-program"}, 1, "cannot start ./no-such-program"},
@@ -238,7 +238,7 @@ TEST(Restarts, RanksMeetAgain) {
     EXPECT_TRUE(has(end.out, line)) << end.out;
 }
 
-// Another start cannot mend a mistake in the arguments.
+// Another start cannot correct a mistake in the arguments.
 TEST(Restarts, AreNotSpentOnARankThatRefusesItsArguments) {
   for (const std::string& mistake : {std::string("--no-such-flag"), std::string("--task no-such-task")}) {
     const ProgramEnd end =

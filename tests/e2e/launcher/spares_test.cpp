@@ -212,7 +212,7 @@ TEST_F(Spares, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(has(end.err, "--warm-spares with " + script + ", which is not a dynamically linked program")) << end.err;
   const ProgramEnd never = run({"--warm-spares"}, {"true"});
   EXPECT_EQ(never.code, 2);
-  EXPECT_TRUE(has(never.err, "--warm-spares without --max-restarts")) << never.err;
+  EXPECT_TRUE(has(never.err, "--warm-spares needs --max-restarts")) << never.err;
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST(Trace, FlagsThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(has(backwards.err, "\"5-3\" is not a range of steps")) << backwards.err;
   const ProgramEnd alone = run({"--trace-steps", "3-5"}, {"true"});
   EXPECT_EQ(alone.code, 2);
-  EXPECT_TRUE(has(alone.err, "--trace-steps without --trace")) << alone.err;
+  EXPECT_TRUE(has(alone.err, "--trace-steps needs --trace")) << alone.err;
 }
 
 }  // namespace

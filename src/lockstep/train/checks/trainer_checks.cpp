@@ -59,7 +59,7 @@ void check_trainer_options(const TrainerOptions& options) {
   check_backend(options.args);
   check_best_metric(options);
   if (options.args.eval_strategy != "no" && !options.eval_dataset) {
-    throw UsageError("eval_strategy " + options.args.eval_strategy + " without evaluation data", "Trainer",
+    throw UsageError("eval_strategy " + options.args.eval_strategy + " needs evaluation data", "Trainer",
                      "give an evaluation dataset (--validation-file), or set eval_strategy to no");
   }
 }
