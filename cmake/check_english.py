@@ -37,6 +37,16 @@ RULES = [
     ("a comparison without its noun", 'repeat the noun: not "that of the lowest rank", but "the lowest rank\'s error"',
      r"[:;,] (?:that|those) of (?!which\b)[^.,;:]*(?:[.;]|$)",
      r"\bthe same again\b"),
+    ("a word that is translated", 'write the usual word: not "data alone" but "only the data", not "mend" but "correct"',
+     r"\b[Mm]end(?:s|ed|ing)?\b(?!  )|\bparted\b|\bfor want of\b|\b[Ff]rom (?:its|their) source again\b|\b[Kk]nows? no\b",
+     r"\b(?:comes?|stands?) twice\b|\b[Ll]ooks? whether\b|\b(?:rank|host)s? that (?:is|are) lost\b",
+     r"\b[Ss]o many (?!of\b)(?:\w+ ){0,2}?(?:blocks|files|hosts|ranks|rows|samples|seconds|steps)\b(?![^.;:]*\bthat\b)",
+     r"\b(?:data|equal chunks|one host|one rank|some ranks?|tables|tensors|texts|Linux) alone\b",
+     r"\b(?:Lockstep|which \w+) has not\b(?! (?:\w+(?:ed|en)|read|set)\b)"),
+    ("a message without a verb", 'say what is wrong: not "--seq with --model mlp", but "--seq cannot be combined with --model mlp"',
+     r"^(?:--[a-z-]+|[a-z0-9]+(?:_[a-z0-9]+)+)(?: (?!is|are|was|has|have|had|needs?|can|cannot|must)[\w{}-]+)? with(?:out)?"
+     r"(?: [^ ,:]+){1,3}(?:[,:]|$)",
+     r"^(?:--[a-z-]+|[a-z0-9]+(?:_[a-z0-9]+)+) and [\w-]+ both$"),
 ]
 RULES = [(habit, advice, re.compile("|".join(patterns), re.M)) for habit, advice, *patterns in RULES]
 
@@ -44,9 +54,15 @@ RULES = [(habit, advice, re.compile("|".join(patterns), re.M)) for habit, advice
 FOUND = [["What is read can be written."], ["\"{}\" is no tensor", "labels that are no classes",
                                           "this is no YAML"], ["Of sockets, by inode."],
          ["nothing where it may", "Where there is none, ranks share.", "the report, where it fails"],
-         ["the rank goes on", "write the file anew", "there is nothing to tell apart", "the host is told that it is lost"], []]
+         ["the rank goes on", "write the file anew", "there is nothing to tell apart", "the host is told that it is lost"], [],
+         ["texts parted by a tab", "take the file from its source again", "a kernel that knows no such call",
+          "the key comes twice", "it looks whether the group has ended", "a host that is lost starts no process",
+          "take so many rows at random", "a torch dynamo, which Lockstep has not"],
+         ["save_strategy best without evaluations", "bf16_full and fp16 both", "--trace with --survive-lost-ranks"]]
 RIGHT = [["What is a rank?", "What is there"], ["There is no such file.", "which is no longer true", "it is no reason to stop"],
-         ["One of sockets."], ["it stays where it is", "the folder where the files are"], ["go on, try it"], []]
+         ["One of sockets."], ["it stays where it is", "the folder where the files are"], ["go on, try it"], [],
+         ["so many hosts are silent that the others continue", "which Lockstep has not read yet", "a process that is alone"],
+         ["--seq cannot be combined with --model mlp", "virtual_shards is used with one rank", "a rank without a device"]]
 
 project = pathlib.Path(sys.argv[1])
 PAGES = ["*.md", "data/*.md", "docs/**/*.md"]

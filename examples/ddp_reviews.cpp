@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   app.add_option("--test", args.test, "file to measure the accuracy on");
   app.add_option("--text", args.text, "column of the text");
   app.add_option("--label", args.label, "column of the label: division or stars");
-  app.add_option("--train_samples", args.train_samples, "take so many rows at random; 0: all")
+  app.add_option("--train_samples", args.train_samples, "take this many rows at random; 0: all")
       ->check(CLI::Range(0, 1000000000));
   app.add_option("--test_samples", args.test_samples, "the same for the test")->check(CLI::Range(0, 1000000000));
   app.add_option("--max_length", args.max_length, "tokens of the longest text; the rest is cut off")

@@ -80,7 +80,7 @@ int lockstep::run_strangers_worker(int argc, char** argv) {
   app.add_option("--start-file", start_file, "the last rank joins the group that trains once this file exists")
       ->required();
   app.add_option("--stop-file", stop_file, "the training ends once this file exists");
-  app.add_option("--steps", steps, "the training ends after so many steps");
+  app.add_option("--steps", steps, "the training ends after this many steps");
   return ls::run_worker(app, argc, argv, [&] {
     torch::set_num_threads(1);
     torch::manual_seed(0);

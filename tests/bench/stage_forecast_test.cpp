@@ -22,7 +22,7 @@ HostProfile one_gradient(double host_step_s) {
   return profile;
 }
 
-// Two hosts' all-reduce of one MiB takes so many seconds: each host sends half of it twice, in frames with headers.
+// Two hosts' all-reduce of one MiB takes this many seconds: each host sends half of it twice, in frames with headers.
 LinkSpeed link_of(double seconds) { return {kOneMebibyte * 1514.0 / 1448.0 / seconds, 0}; }
 
 TEST(ForecastStage, SharesOutTheUpdateAndSendsWeightsAfterIt) {
@@ -67,7 +67,7 @@ HostProfile units_of(std::size_t number) {
   return profile;
 }
 
-// Two hosts' reduce-scatter or all-gather of a unit takes so many seconds.
+// Two hosts' reduce-scatter or all-gather of a unit takes this many seconds.
 LinkSpeed gathering_in(double seconds) { return link_of(seconds); }
 
 // A message of a few bytes goes before each unit.

@@ -131,7 +131,7 @@ TEST(GroupFailure, EveryKindHasItsCause) {
 
 TEST(GroupFailure, SurvivesItsWayThroughTheStore) {
   for (const Kind kind : {Kind::Lost, Kind::Left, Kind::Timeout, Kind::Disagreement, Kind::Aborted}) {
-    const GroupFailure sent{kind, "it\nhappened", "mend it", 7, 2};
+    const GroupFailure sent{kind, "it\nhappened", "fix it", 7, 2};
     const GroupFailure got = GroupFailure::decode(sent.encode());
     EXPECT_EQ(got.kind, kind);
     EXPECT_EQ(got.happened, sent.happened);

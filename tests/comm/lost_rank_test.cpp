@@ -232,7 +232,7 @@ std::vector<Placement> placements_in_processes() {
 }
 INSTANTIATE_TEST_SUITE_P(Engines, LostProcess, ::testing::ValuesIn(placements_in_processes()), placement_name);
 
-// Seconds over some engines: a group of processes is started for each rank that is lost.
+// Seconds over some engines: a group of processes is started for each lost rank.
 TEST_P(LostProcess, KilledBetweenOperations) {
   for (int lost = 0; lost < GetParam().world_size; ++lost) {
     const auto ends = ends_of([&](Communicator& group) {

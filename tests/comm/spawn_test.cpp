@@ -60,14 +60,14 @@ TEST_P(Spawn, ThrowsWhatTheFirstRankToFailThrew) {
       spawn(
           3,
           [](const std::shared_ptr<Communicator>& group) {
-            if (group->rank() == 1) throw Error("the third file is broken", "reader", "mend it");
+            if (group->rank() == 1) throw Error("the third file is broken", "reader", "fix it");
             group->barrier();
           },
           options);
       ADD_FAILURE() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_NE(error.happened().find("the third file is broken"), std::string::npos) << error.what();
-      EXPECT_EQ(error.fix(), "mend it");
+      EXPECT_EQ(error.fix(), "fix it");
     }
   });
 }

@@ -76,7 +76,7 @@ TEST(Dialects, OfTextsAreThoseOfAFlagToo) {
   EXPECT_TRUE(says(predicted.out, R"("text":"bad\t")")) << predicted.out << predicted.err;
   const CommandWords vocabulary{"tokenizer", "train", "--output", folder / "vocab", "--column", "text", file};
   run_well(joined_words(vocabulary, flag));
-  // A flag that says how fields are parted, and a file that has none.
+  // A flag that says how fields are separated, and a file that has none.
   const std::string lines = write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": \"a\"}\n");
   for (const CommandWords& form : {flag, CommandWords{"--quoting", "none"}}) {
     const ProgramEnd foreign = train(lines, form);

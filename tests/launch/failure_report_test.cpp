@@ -84,7 +84,7 @@ TEST(FailureReport, ShowsWhatRanksRefuseOnce) {
   EXPECT_EQ(describe_end(end_of(0, 3, 0, {"a line"})), "exit code 3");
 }
 
-// It writes no lines on standard error that matter, and nothing has to be mended.
+// It writes no lines on standard error that matter, and nothing has to be fixed.
 TEST(FailureReport, TellsWhoWasAskedToEnd) {
   RankEnd first = with_file(end_of(0, 143, 0, {"a warning of an hour ago"}), Kind::Stopped);
   RankEnd asked_one = with_file(end_of(1, 143), Kind::Stopped, 1);

@@ -115,7 +115,7 @@ void Launcher::take_end(int number) {
   if (!a_member_runs()) end_those_at_the_door();
 }
 
-// A host that is lost starts no process: another one does. Numbers for new processes are given by who serves.
+// A lost host starts no process: another one does. Numbers for new processes are given by who serves.
 void Launcher::start_successor(int host, Time delay) {
   if (is_moving_) {
     job_.simulation.after(milliseconds(20), [this, host, delay] { start_successor(host, delay); });

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// The membership as if ranks were dealt to so many hosts, one after the other. Sets LOCKSTEP_GLOO_INTERFACE to
+/// The membership as if ranks were dealt to this many hosts, one after the other. Sets LOCKSTEP_GLOO_INTERFACE to
 /// loopback: there is no route from this host to itself.
 inline Membership on_hosts(Membership membership, int hosts) {
   ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);
@@ -23,7 +23,7 @@ inline Membership on_hosts(Membership membership, int hosts) {
   return membership;
 }
 
-/// The same with so many ranks on each host, where the first host has the first ranks.
+/// The same with this many ranks on each host, where the first host has the first ranks.
 inline Membership on_hosts_of(Membership membership, const std::vector<int>& ranks_of_each) {
   ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);
   auto peer = membership.peers.begin();

@@ -148,7 +148,7 @@ TEST(Evaluation, OutputsWithoutDimensionsAreAnError) {
   EXPECT_NE(text.find("outputs are a single number"), std::string::npos) << text;
 }
 
-// Rows that are missing on one rank alone would move all rows behind them to other samples.
+// Rows that are missing on only one rank would move all rows behind them to other samples.
 TEST(Evaluation, OutputsOfRanksWithoutARowForEachSampleAreAnErrorOnAllRanks) {
   spawn_threads(2, [](const std::shared_ptr<Communicator>& group) {
     const auto without_4 = [](const at::Tensor& x) { return x.masked_select(x != 4); };

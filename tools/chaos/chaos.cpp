@@ -261,7 +261,7 @@ class Chaos : public Subcommand {
     progress_.show("");
   }
 
-  // A fault that comes once in a thousand is hard to call back.
+  // A fault that occurs once in a thousand trainings is hard to repeat.
   void keep_logs(const ScratchFolder& folder) {
     if (!logs_) logs_.emplace("lockstep-chaos-logs").keep();
     result_.logs = logs_->path();

@@ -49,7 +49,7 @@ void print_error(std::string_view text, const CommandStreams& streams) noexcept 
   streams.err << text << std::flush;
 }
 
-// Adds the limit that a shell has set to an error for want of memory, as the system, the C++ library and LibTorch word
+// Adds the limit that a shell has set to an error about memory, as the system, the C++ library and LibTorch word
 // it: the host may have memory left that the process may not use.
 std::string with_memory_limit(const std::string& text) {
   const auto limit = address_space_limit();

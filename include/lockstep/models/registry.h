@@ -53,7 +53,7 @@ std::shared_ptr<Model> make_model_of_folder(const std::string& folder, bool grad
 
 /// The tensors that the config.json in `folder` ties, and that the file there has twice with different values: a line
 /// for each, as a LoadReport has it if the model is loaded to score words. Empty if there is nothing, or Lockstep has
-/// no model of that type that scores words. Reads these tensors alone.
+/// no model of that type that scores words. Reads only these tensors.
 /// @throws Error  if the configuration or the weights cannot be read
 std::string tied_tensors_that_differ(const std::string& folder);
 

@@ -36,7 +36,7 @@ DataDigest digest_of(const Dataset* data, std::string source = "", LookAt look =
 /// The digests of the samples in one part of a digest that is whole.
 std::vector<std::uint64_t> digests_of_part(const Dataset& data, const DataDigest& digest, std::int64_t part);
 
-/// The n-th sample that is looked at in data of so many samples. They spread over the data, and each comes once.
+/// The n-th sample that is looked at in data of this many samples. They spread over the data, and each is taken once.
 std::int64_t looked_at(std::int64_t n, std::int64_t samples);
 
 /// The first difference between two datasets.

@@ -1,4 +1,4 @@
-// Started operations over shared memory: their limits, their order, and ranks that are lost meanwhile.
+// Started operations over shared memory: their limits, their order, and ranks lost meanwhile.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -81,7 +81,7 @@ TEST(SplitPatterns, OneCutsThePiecesOfTheOneBefore) {
 
 TEST(SplitPatterns, AreRefusedByNameIfTheyHaveMore) {
   for (const auto& [pattern, says] : {std::pair("a$", "\"$\""),
-                                      {"(a)+", "\"+\" behind a group"},
+                                      {"(a)+", "\"+\" after a group"},
                                       {"a+?", "as few as it can"},
                                       {"(?<=a)b", "the group \"(?<="},
                                       {"\\bword", "\"\\b\""},

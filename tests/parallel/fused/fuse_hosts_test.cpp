@@ -106,7 +106,7 @@ TEST(FuseOnHosts, RefusesWeightsThatDifferBetweenHosts) {
     group->barrier();
     {
       const torch::NoGradGuard no_grad;
-      if (group->rank() == 1) model->weight.mul_(0.5);  // of one host alone
+      if (group->rank() == 1) model->weight.mul_(0.5);  // of only one host
     }
     group->barrier();
     ddp(fuse_batch(group->rank(), 1, 640)).pow(2).mean().backward();

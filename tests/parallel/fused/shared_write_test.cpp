@@ -142,7 +142,7 @@ TEST_P(SharedWrite, ViewsFollowTheirParameter) {
 }
 
 TEST_P(SharedWrite, ValuesThatDifferAreRefused) {
-  for (const int who : {0, 2}) {  // one rank alone, or both
+  for (const int who : {0, 2}) {  // only one rank, or both
     fuse_ranks(GetParam(), 2, [&](const Group& group) {
       SharedWriteModel it(group, 1);
       it.train(0);

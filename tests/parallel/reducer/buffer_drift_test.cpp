@@ -1,4 +1,4 @@
-// Tests that buffers do not drift apart in silence: if one rank alone writes or loads one that is not sent, every
+// Tests that buffers do not drift apart in silence: if only one rank writes or loads one that is not sent, every
 // rank's log says so.
 #include <gtest/gtest.h>
 #include <torch/torch.h>

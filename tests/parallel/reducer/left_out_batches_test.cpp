@@ -1,4 +1,4 @@
-// Tests that a batch which one rank alone leaves out between forward and backward is a warning, once: that rank may
+// Tests that a batch that only one rank leaves out between forward and backward is a warning, once: that rank may
 // have taken another batch instead, or be one step behind.
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -77,7 +77,7 @@ std::string presence_file(const std::string& folder) { return folder + "/" + Fol
 
 class TrainingFolderOfLostRank : public ::testing::TestWithParam<FolderJob> {};
 
-// The first rank is killed, the others stand still, and another training looks whether the folder is free.
+// The first rank is killed, the others stand still, and another training checks whether the folder is free.
 TEST_P(TrainingFolderOfLostRank, NoOtherTrainingBeginsWhileARankIsThere) {
   const TemporaryFolder folder;
   const auto first = rank_of(GetParam(), folder.path());

@@ -43,7 +43,7 @@ constexpr milliseconds kToFollow{600000};
 milliseconds time_to_enter() { return env_string("LOCKSTEP_STORE_FILE") ? kToFollow : kToConnect; }
 
 // By its descriptor, because its number may be another process's once it has ended; by its number in a sandbox that
-// knows no such call. Also waits until it has ended: until then it holds its locks, such as that of the output folder.
+// has no such call. Also waits until it has ended: until then it holds its locks, such as that of the output folder.
 void kill_process(int pid) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process && errno == ESRCH) return;

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// Tutorials give LOCAL_WORLD_SIZE as num_replicas, which is right on one host alone. A rank that is below it sees no
+// Tutorials give LOCAL_WORLD_SIZE as num_replicas, which is right only on one host. A rank that is below it sees no
 // error, and reads what another rank reads.
 void warn_of_few_replicas(const DistributedSamplerOptions& options) {
   const auto place = default_place();

@@ -85,7 +85,7 @@ class CsvTexts : public IndexedTexts {
       if (!label_columns_.empty()) checks.label_set(sets.take(), where(label_columns_[0]));
       checks.end_row(tokenizer.record_offset());
     }
-    // A fraction is a number to predict, and need not come twice.
+    // A fraction is a number to predict, and need not occur twice.
     joined.warn([&](std::string_view text) {
       return checks.knows_label(text) || (text.find('.') != std::string_view::npos && parse_decimal(text).has_value());
     });

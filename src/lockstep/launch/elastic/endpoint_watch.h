@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// After the host that served a job was lost and another one serves it: looks whether a launcher listens at the job's
+/// After the host that served a job was lost and another one serves it: checks whether a launcher listens at the job's
 /// endpoint again, such as the lost one, started once more, and tells it where the job is.
 class EndpointWatch {
  public:

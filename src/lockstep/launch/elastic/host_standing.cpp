@@ -35,7 +35,7 @@ void HostStanding::note_survival() {
 
 void HostStanding::lose_ranks() {
   ranks_.survive = ranks_.has_no_ranks = true;
-  survival_files_.clear();  // of ranks that are lost
+  survival_files_.clear();  // of lost ranks
 }
 
 int HostStanding::ask_for_member() {

@@ -84,7 +84,7 @@ at::Tensor BertEncoder::relative_bias(const at::Tensor& buckets) const {
   return distances_->forward(buckets).permute({2, 0, 1}).unsqueeze(0);
 }
 
-// The functions that take texts of any lengths run on a CPU and know no bias.
+// The functions that take texts of any lengths run on a CPU and take no bias.
 bool BertEncoder::skips_rows(const at::Tensor& x) const { return !distances_ && shortcut_type(x).has_value(); }
 
 at::Tensor BertEncoder::forward(const at::Tensor& embedded, const TokenInputs& inputs, HiddenRows rows) const {

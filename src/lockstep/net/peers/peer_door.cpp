@@ -121,7 +121,7 @@ PeerDoor::Progress PeerDoor::advance(Unproven& unproven) {
 }
 
 void PeerDoor::turn_away(std::list<Unproven>::iterator unproven) {
-  // A rank that looks whether it reaches this one connects, and ends the connection without a byte.
+  // A rank that checks whether it reaches this one connects, and ends the connection without a byte.
   const bool looked_only = !unproven->spoke && Deadline::Clock::now() - unproven->since < limits_.min_unproven_age;
   if (!looked_only) {
     ++turned_away_;

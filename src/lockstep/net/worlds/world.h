@@ -35,7 +35,7 @@ RankWorld decode_world(const std::string& text);
 struct WorldView {
   RankWorld current;
   std::optional<RankWorld> next;  ///< the world after `current`, if a member has proposed one
-  std::set<int> gone;             ///< global ranks that are lost or have left
+  std::set<int> gone;             ///< lost global ranks, or those that have left
   std::vector<Peer> waiting;      ///< processes that want to join
   bool admits = false;            ///< all members have agreed to let them in now
   bool must_change = false;       ///< the present world cannot continue, even if no member of it is gone

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Throws `failure` itself unless it says that the group ended because of a rank that is lost, has left, was not heard
+/// Throws `failure` itself unless it says that the group ended because of a rank that was lost, has left, was not heard
 /// of, or has failed: if one is lost, the others can form another group.
 void require_lost_rank(const std::exception_ptr& failure);
 

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Notices buffers that some ranks write and others do not: a table that one rank alone fills, or torch::load on one
+/// Notices buffers that some ranks write and others do not: a table that only one rank fills, or torch::load on one
 /// rank. Values alone prove nothing, because averages of batch normalisation differ between ranks by design, if no rank
 /// sends them. A difference that is noticed is a warning.
 class BufferWatch {

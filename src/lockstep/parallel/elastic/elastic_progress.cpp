@@ -63,7 +63,7 @@ const ElasticState& on_the_cpu(const ElasticState& state) {
 }
 
 constexpr const char* kLastExchange =
-    "do it before the optimizer's step, or at the next one's start: a rank that is lost in between would leave half of "
+    "do it before the optimizer's step, or at the next one's start: a rank lost in between would leave half of "
     "a step";
 
 // Throws `failure` with more advice if the ranks have made different calls.

@@ -28,7 +28,7 @@ struct Sharding {
 /// @throws UsageError  if they ask for what is not there, with the reason
 Sharding sharding_of(const TrainingArguments& arguments, const std::string& where);
 
-/// Whether each of so many ranks may have a share of the weights alone: then a model is to be built deferred.
+/// Whether each of this many ranks may have only a share of the weights: then a model is to be built deferred.
 bool may_shard_weights(const TrainingArguments& arguments, int world_size);
 
 /// @throws UsageError  as above, and if other arguments do not go with it

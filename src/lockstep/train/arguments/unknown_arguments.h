@@ -9,7 +9,7 @@ namespace lockstep {
 std::string suggested_argument(const std::string& name);
 
 /// Refuses a file that has several names which are not training arguments, and lists all of them, so that nobody has to
-/// mend them one by one. A single one is left to set_training_argument, which says more about it.
+/// correct them one by one. A single one is left to set_training_argument, which says more about it.
 /// @param document  an object with a value for each name
 /// @throws UsageError  with a reason for each name
 void refuse_unknown_arguments(const nlohmann::json& document, const std::string& path);

@@ -183,7 +183,7 @@ void TrainingSession::run_stage() {
       if (core_.state.notes().evaluated) evaluate(Evaluate::ToCompare);
       return;
     case Stage::EvaluateControl:
-      // If one rank alone stopped early, the others would wait for it.
+      // If only one rank stopped early, the others would wait for it.
       if (core_.state.notes().evaluated) context_.agree_on_control();
       return;
     case Stage::Save:

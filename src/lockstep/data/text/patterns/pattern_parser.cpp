@@ -103,9 +103,9 @@ void PatternParser::look_ahead(bool is_negative, bool ignores_case, int depth) {
 // A group may be left out. Repeating one would let a text decide how deep a match nests.
 void PatternParser::repeat_group(std::size_t begin) {
   const char c = peek();
-  if (c == '*' || c == '+' || c == '{') refuse(std::string("\"") + c + "\" behind a group");
+  if (c == '*' || c == '+' || c == '{') refuse(std::string("\"") + c + "\" after a group");
   if (!takes("?")) return;
-  if (peek() == '?' || peek() == '+') refuse(std::string("\"?") + peek() + "\" behind a group");
+  if (peek() == '?' || peek() == '+') refuse(std::string("\"?") + peek() + "\" after a group");
   // The group's first step is a Branch: one more alternative, which is nothing.
   steps[begin].targets.push_back(steps.size());
 }
@@ -219,7 +219,7 @@ std::size_t PatternParser::number() {
 }
 
 std::size_t PatternParser::add(Step step) {
-  if (steps.size() >= kMostSteps) refuse("so many steps");
+  if (steps.size() >= kMostSteps) refuse("as many steps as this");
   steps.push_back(std::move(step));
   return steps.size() - 1;
 }

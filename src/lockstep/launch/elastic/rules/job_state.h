@@ -41,7 +41,7 @@ struct JobState {
     static int quorum_of(int world_hosts, bool lost_has_ended) {
       return (world_hosts - (lost_has_ended ? 1 : 0)) / 2 + 1;
     }
-    /// Whether so many hosts can come.
+    /// Whether this many hosts can come.
     bool is_possible() const { return hosts >= quorum; }
   };
 

@@ -56,7 +56,7 @@ class LastingMemory {
   JobMemoryMap& job() const { return *job_; }
   const Shape& shape() const { return shape_; }
   int lanes() const { return lanes_.count; }
-  /// Elements of a bucket for a group of so many ranks.
+  /// Elements of a bucket for a group of this many ranks.
   std::int64_t numel(std::size_t bucket, int world_size) const;
   // Each has room for any number of ranks. Tensors keep the mapping.
   at::Tensor weights(std::size_t bucket) const { return array(bucket, 0); }

@@ -25,8 +25,8 @@ struct UpdateNote {
 /// which outlive them. A rank's number is here its place among them.
 class UpdateJournal {
  public:
-  /// The journal that a group with so many ranks on this host has there. @param rank  of this process; another group's
-  /// journal is only read
+  /// The journal that a group with this many ranks on this host has there. @param rank  of this process; another
+  /// group's journal is only read
   UpdateJournal(std::shared_ptr<LastingMemory> memory, int rank, int world_size);
   static std::size_t note_bytes(std::size_t parameters);
   static std::size_t undo_bytes(std::size_t slots_bytes);
