@@ -124,7 +124,9 @@ int main(int argc, char** argv) {
   app.add_option("LINK", link, "rate of each host's link, as tc has it: 100mbit, 1gbit, 40gbit")->capture_default_str();
   app.add_option("HOSTS", hosts)->check(CLI::Range(2, 16))->capture_default_str();
   app.add_option("RANKS", ranks, "of each host")->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("ROUNDS", rounds, "medians of so many")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("ROUNDS", rounds, "rounds, whose medians are printed")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   try {
     return lockstep::run(link, hosts, ranks, rounds);

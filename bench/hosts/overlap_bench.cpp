@@ -36,15 +36,17 @@ struct OverlapBench {
 
   void add(CLI::App& app) {
     app.add_option("--link", link, "rate of each host's link, as tc writes it")->capture_default_str();
-    app.add_option("--hosts", host_count, "2 to 4, a rank on each")->capture_default_str()->check(CLI::Range(2, 4));
+    app.add_option("--hosts", host_count, "number of hosts, 2 to 4, with a rank on each")
+        ->capture_default_str()
+        ->check(CLI::Range(2, 4));
     app.add_option("--model", model, "mlp, convnet, bert-tiny, bert-mini, bert-small, bert-base, gpt2")
         ->capture_default_str();
     app.add_option("--batch", batch, "samples of each rank in a step")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seq", seq, "tokens of each text")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_option("--rounds", rounds, "turns of each side")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", steps, "steps of a turn")->capture_default_str()->check(CLI::Range(3, 9999));
+    app.add_option("--rounds", rounds, "turns that each side gets")->capture_default_str()->check(CLI::Range(1, 99));
+    app.add_option("--steps", steps, "steps in a turn")->capture_default_str()->check(CLI::Range(3, 9999));
     app.add_option("--bucket-cap-mb", bucket_cap_mb, "of ours; 0: the default")->capture_default_str();
     app.add_option("--python", python, "interpreter that has torch")->capture_default_str();
     app.add_flag("--no-peer", no_peer, "ours alone");

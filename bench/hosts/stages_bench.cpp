@@ -69,7 +69,7 @@ struct StagesBench {
            "GiB that each host has, by a control group: what needs more is killed, and its row says so; the column "
            "of what a host holds is then the kernel's, with programs and files; default: all of this machine")
         ->check(CLI::PositiveNumber);
-    app.add_option("--steps", steps, "steps of a turn")->capture_default_str()->check(CLI::Range(3, 9999));
+    app.add_option("--steps", steps, "steps in a turn")->capture_default_str()->check(CLI::Range(3, 9999));
     app.add_option("--dtype", dtype, "fp32, or bf16: by autocast; fully_shard by its own policy")
         ->capture_default_str()
         ->transform(precision_name)

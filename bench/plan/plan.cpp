@@ -61,7 +61,7 @@ class Plan : public Subcommand {
     app.add_option("--model", question_.model, "a shipped model, measured with random weights and a random batch")
         ->required()
         ->check(CLI::IsMember(models));
-    app.add_option("--batch", question_.batch, "samples of each rank and step")
+    app.add_option("--batch", question_.batch, "samples of each rank in a step")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seq", question_.sequence_length, "tokens of each text; default: the model's")
@@ -74,12 +74,12 @@ class Plan : public Subcommand {
         ->check(CLI::Range(1, 1024));
     app.add_option("--threads", question_.threads, "of each rank; default: cores / ranks of this host")
         ->check(CLI::PositiveNumber);
-    app.add_option("--link", bits_per_s_, "rate of each host's link in each direction: 100mbit, 1gbit, 25gbit")
+    app.add_option("--link", bits_per_s_, "rate of each host's link in each direction, such as 100mbit, 1gbit, 25gbit")
         ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}},
                                           CLI::AsNumberWithUnit::UNIT_REQUIRED))
         ->default_str("1gbit")
         ->check(CLI::Range(kSlowestLink, kFastestLink));
-    app.add_option("--latency", latency_s_, "from host to host, one way: 20us, 0.5ms")
+    app.add_option("--latency", latency_s_, "latency from host to host, one way, such as 20us, 0.5ms")
         ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
                                           CLI::AsNumberWithUnit::UNIT_REQUIRED))
         ->default_str("50us")

@@ -109,7 +109,7 @@ StepForecast parts_of_gathering(const HostProfile& profile, const ClusterShape& 
 
 StepForecast forecast_stage(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link, int stage) {
   if (stage < 0 || stage > 3) {
-    throw Error(fmt::format("no step of stage {} can be forecast", stage), "forecast_stage", "give 0, 1, 2 or 3");
+    throw Error(fmt::format("a step of stage {} cannot be forecast", stage), "forecast_stage", "give 0, 1, 2 or 3");
   }
   if (stage == 0) return forecast_cluster(profile, shape, link, {});
   StepForecast forecast = stage == 3 && shape.hosts > 1 ? parts_of_gathering(profile, shape, link)

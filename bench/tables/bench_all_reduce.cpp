@@ -38,11 +38,11 @@ struct Row {
 class BenchAllReduce : public Benchmark {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--nproc-per-node,--ranks", ranks_, "ranks, or several numbers of them, e.g. 2,4")
+    app.add_option("--nproc-per-node,--ranks", ranks_, "number of ranks, or several numbers, e.g. 2,4")
         ->delimiter(',')
         ->check(CLI::Range(2, 64))
         ->capture_default_str();
-    app.add_option("--sizes", sizes_, "bytes of the tensor, multiples of 4")
+    app.add_option("--sizes", sizes_, "sizes of the tensor in bytes, multiples of 4")
         ->delimiter(',')
         ->capture_default_str()
         ->check(CLI::PositiveNumber);

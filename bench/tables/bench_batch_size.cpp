@@ -54,7 +54,7 @@ class BenchBatchSize : public Benchmark {
     for (const auto& info : registered_models()) models.push_back(info.name);
     models.push_back("mlp-kdd");  // the full name for "mlp"
     app.add_option("--model", work_.model, "a shipped model")->capture_default_str()->check(CLI::IsMember(models));
-    app.add_option("--batch", batches_, "samples of a step over all replicas: sizes, e.g. 1,2,4")
+    app.add_option("--batch", batches_, "batch sizes over all replicas, e.g. 1,2,4")
         ->delimiter(',')
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
@@ -62,8 +62,7 @@ class BenchBatchSize : public Benchmark {
         ->delimiter(',')
         ->check(CLI::Range(1, 64));
     app.add_option("--wrappers", wrappers_,
-                   "which to measure beside one device: data-parallel, parallel-loss, "
-                   "ddp-threads, ddp-processes")
+                   "what to compare with one device: data-parallel, parallel-loss, ddp-threads, ddp-processes")
         ->delimiter(',')
         ->capture_default_str()
         ->check(CLI::IsMember({"data-parallel", "parallel-loss", "ddp-threads", "ddp-processes"}));
@@ -75,15 +74,16 @@ class BenchBatchSize : public Benchmark {
                    "threads of each replica, for all numbers of replicas alike; default: cores / the largest number")
         ->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", steps_, "most steps to measure of a size and turn, after 3 to warm up")
+    app.add_option("--steps", steps_, "steps to measure at most for a size in a turn, after 3 to warm up")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seconds", work_.seconds,
-                   "time to measure a size in a turn: where steps are slow, fewer are made, but three at least")
+                   "seconds to measure a size in a turn: slow steps are fewer, but at least three")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    app.add_option("--gain", gain_percent_,
-                   "throughput has stopped growing at the smallest batch that no larger one exceeds by so many percent")
+    app.add_option(
+           "--gain", gain_percent_,
+           "throughput stops growing at the smallest batch that no larger one exceeds by more than this many percent")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_flag("--json", json_, "print one JSON object");

@@ -38,14 +38,14 @@ struct CheckpointTimes {
 class BenchCheckpoint : public Benchmark {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--megabytes", megabytes_, "size of a checkpoint: a third weights, the rest Adam's state")
+    app.add_option("--megabytes", megabytes_, "size of a checkpoint; a third is weights, the rest Adam's state")
         ->capture_default_str()
         ->check(CLI::Range(3, 100000));
-    app.add_option("--rounds", rounds_, "saves, after one that allocates")
+    app.add_option("--rounds", rounds_, "number of saves, after one that allocates")
         ->capture_default_str()
         ->check(CLI::Range(1, 999));
     app.add_option("--output", output_, "folder that checkpoints go to and are removed from; default: a temporary one");
-    app.add_flag("--json", json_, "print an object");
+    app.add_flag("--json", json_, "print one JSON object");
     show_examples(app, {"lockstep bench checkpoint", "lockstep bench checkpoint --megabytes 1300 --output /scratch"});
   }
 

@@ -33,7 +33,7 @@ std::string make_folder() {
   std::string name = (std::filesystem::temp_directory_path() / "lockstep-bench-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) {
     throw Error("cannot make a folder in " + name + ": " + errno_text(errno), "bench",
-                "set TMPDIR to a folder with room");
+                "set TMPDIR to a folder on a disk with free space");
   }
   return name;
 }

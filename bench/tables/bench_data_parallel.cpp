@@ -55,14 +55,17 @@ class BenchDataParallel : public Benchmark {
     std::vector<std::string> names;
     for (const auto& info : registered_models()) names.push_back(info.name);
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
-    app.add_option("--batch", batch_, "samples of the whole batch")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--batch", batch_, "samples of the batch over all replicas")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->check(CLI::PositiveNumber);
     app.add_option("--devices", devices_, "of the replicas, e.g. cpu:0,cpu:1; default: all")
         ->delimiter(',')
         ->check(replica_device_name());
     app.add_option("--rounds", rounds_, "turns that each method gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", steps_, "steps of a turn")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_flag("--memory", memory_, "measure instead what the other replicas add to one with its share of the batch");
+    app.add_option("--steps", steps_, "steps in a turn")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_flag("--memory", memory_,
+                 "measure instead what the other replicas add to the time of one with its share of the batch");
     app.add_flag("--json", json_, "print one JSON object");
     show_examples(app, {"lockstep bench data-parallel --model bert-mini --batch 32 --seq 128",
                         "lockstep bench data-parallel --model bert-base --batch 2 --seq 128 --memory"});

@@ -39,7 +39,7 @@ class BenchInference : public Benchmark {
     std::vector<std::string> names;
     for (const auto& info : registered_models()) names.push_back(info.name);
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
-    app.add_option("--batch", batches_, "samples of a batch, one table column each")
+    app.add_option("--batch", batches_, "batch sizes, a column of the table for each")
         ->delimiter(',')
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
@@ -48,7 +48,7 @@ class BenchInference : public Benchmark {
         ->delimiter(',')
         ->check(replica_device_name());
     app.add_option("--rounds", rounds_, "turns that each method gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", steps_, "batches of a turn")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--steps", steps_, "batches in a turn")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--peer", peer_, "pytorch: a single process of Python, with as many threads as there are cores")
         ->check(CLI::IsMember({"pytorch"}));
     app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();

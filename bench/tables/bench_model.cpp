@@ -65,15 +65,15 @@ class BenchModel : public Benchmark {
   void add(CLI::App& app) override {
     app.add_option("--model", model_, "bert-tiny, -mini, -small, -base, gpt2, or the folder of a BERT or GPT-2")
         ->capture_default_str();
-    app.add_option("--batch", batch_, "texts of a step")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_option("--seq", sequence_length_, "tokens of the longest text")
+    app.add_option("--batch", batch_, "texts in a step")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--seq", sequence_length_, "tokens of a text at most")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    app.add_option("--dtype", dtype_, "fp32, or bf16: by autocast, both systems")
+    app.add_option("--dtype", dtype_, "fp32, or bf16 by autocast, on both sides")
         ->capture_default_str()
         ->transform(precision_name)
         ->check(CLI::IsMember({"fp32", "bf16"}));
-    app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
+    app.add_option("--steps", steps_, "steps to measure in a turn, after a fifth as many to warm up")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds_, "turns that each system gets, one after the other")
@@ -97,7 +97,7 @@ class BenchModel : public Benchmark {
 
   int run() override {
     if (in_process_ && !peer_.empty()) {
-      throw UsageError("--peer and --in-process exclude each other", "command line", "leave one of them out");
+      throw UsageError("--peer and --in-process cannot be combined", "command line", "leave one of them out");
     }
     if (!peer_.empty()) check_python();
     if (threads_ == 0) threads_ = in_process_ ? at::get_num_threads() : available_cores();
@@ -226,13 +226,13 @@ class BenchModel : public Benchmark {
   void compare(const ModelTurn& ours, const ModelContender& contender) const {
     const ModelTurn& theirs = contender.turns.back();
     if (theirs.parameters != ours.parameters) {
-      throw Error(
-          fmt::format("{} trains {} parameters, lockstep {}", contender.system, theirs.parameters, ours.parameters),
-          "bench model", "report this");
+      throw Error(fmt::format("{} trains {} parameters, but lockstep trains {}", contender.system, theirs.parameters,
+                              ours.parameters),
+                  "bench model", "report this");
     }
     const double tolerance = dtype_ == "bf16" ? 2e-2 : 1e-4;  // bf16 has 8 bits; order and places of rounding differ
     if (!(std::abs(theirs.loss - ours.loss) <= tolerance * std::max(1.0, std::abs(ours.loss)))) {
-      throw Error(fmt::format("the loss of {} is {}, of lockstep {}", contender.system, theirs.loss, ours.loss),
+      throw Error(fmt::format("the loss of {} is {}, but lockstep's is {}", contender.system, theirs.loss, ours.loss),
                   "bench model, without dropout", "report this");
     }
   }

@@ -92,14 +92,14 @@ class BenchOptimizer : public Benchmark {
     app.add_option("--optimizers", chosen_, "which to measure; default: all")
         ->delimiter(',')
         ->check(CLI::IsMember(names));
-    app.add_option("--parameters", count_, "how many numbers to update")
+    app.add_option("--parameters", count_, "number of elements to update")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--ranks", ranks_, "ranks whose gradients `reduce+step` adds; it updates one rank's share")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
     app.add_option("--threads", threads_, "of LibTorch and of ours")->capture_default_str()->check(CLI::Range(1, 1024));
-    app.add_option("--rounds", rounds_, "turns of each")->capture_default_str()->check(CLI::Range(1, 999));
+    app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 999));
     app.add_flag("--json", json_, "print a JSON array");
     show_examples(app,
                   {"lockstep bench optimizer", "lockstep bench optimizer --optimizers adamw --parameters 110000000"});

@@ -40,7 +40,7 @@ struct System {
 class BenchRestart : public Benchmark {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--ranks,--nproc-per-node", ranks_, "ranks, of which the last one is killed")
+    app.add_option("--ranks,--nproc-per-node", ranks_, "number of ranks, of which the last one is killed")
         ->capture_default_str()
         ->check(CLI::Range(2, 64));
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
@@ -152,7 +152,8 @@ class BenchRestart : public Benchmark {
     file << "height,label\n";
     const int rows = RestartJob::kStepsPerEpoch * kTrainingBatch * ranks_;
     for (int row = 0; row < rows; ++row) file << row % 17 << (row % 17 > 8 ? ",tall\n" : ",short\n");
-    if (!file.flush()) throw Error("cannot write the rows to train on", path, "point TMPDIR to where there is room");
+    if (!file.flush())
+      throw Error("cannot write the rows to train on", path, "set TMPDIR to a folder on a disk with free space");
     return path;
   }
 

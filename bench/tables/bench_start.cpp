@@ -43,7 +43,7 @@ double seconds_to_first_line(const std::string& command) {
 class BenchStart : public Benchmark {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--ranks,--nproc-per-node", ranks_, "ranks to start")
+    app.add_option("--ranks,--nproc-per-node", ranks_, "number of ranks to start")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));

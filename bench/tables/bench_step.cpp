@@ -72,8 +72,8 @@ class BenchStep : public Benchmark {
         ->delimiter(',')
         ->check(CLI::IsMember(step_peers()));
     app.add_option("--builds", builds_,
-                   "other builds of Lockstep in turn with this one, for example with another LibTorch: their build "
-                   "folders, such as build/torch")
+                   "build folders of other builds of Lockstep to measure in turn with this one, such as build/torch "
+                   "with another LibTorch")
         ->delimiter(',');
     app.add_option("--device", work_.device,
                    "cpu, or cuda: each rank, ours and PyTorch's, on the device of its LOCAL_RANK, gradients by NCCL")
@@ -84,13 +84,14 @@ class BenchStep : public Benchmark {
                    "threads of each rank, for all numbers of ranks alike; default: cores / the largest number of ranks")
         ->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds_, "turns that each system gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", work_.steps, "measured steps of a turn, after as many as a fifth to warm up")
+    app.add_option("--steps", work_.steps, "steps to measure in a turn, after a fifth as many to warm up")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--python", work_.python, "interpreter that has torch")->capture_default_str();
-    app.add_flag("--profile", work_.profile,
-                 "after the measured steps run as many with a clock around every operator, and print what part of "
-                 "ours are matrix products, what they take alone (the bound of a step) and where the rest goes");
+    app.add_flag(
+        "--profile", work_.profile,
+        "after the measured steps run as many with a clock around every operator, and print which part of our step is "
+        "matrix products, how long they take by themselves (the bound of a step), and what the rest is");
     app.add_flag("--json", json_, "print a JSON array");
     app.add_option("--plot", plot_, "write a chart of samples per second against ranks to this file, .svg or .png");
     show_examples(app,
@@ -148,9 +149,10 @@ class BenchStep : public Benchmark {
     const std::int64_t parameters = result["parameters"];
     if (parameters_ == 0) parameters_ = parameters;
     if (parameters != parameters_) {
-      throw Error(fmt::format("{} trains {} parameters, the others {}", contender.system, parameters, parameters_),
-                  contender.command,
-                  "make the models of bench/peers/pytorch_models.py those of src/lockstep/models again");
+      throw Error(
+          fmt::format("{} trains {} parameters, but the others train {}", contender.system, parameters, parameters_),
+          contender.command,
+          "make the models of bench/peers/pytorch_models.py equal to those of src/lockstep/models again");
     }
     contender.details = result.value("details", "a build that does not say");
     contender.median_ms.push_back(result["median_ms"]);

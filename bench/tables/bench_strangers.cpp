@@ -136,10 +136,11 @@ struct Attack {
 class BenchStrangers : public Benchmark {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--connections", connections_, "that strangers make, a fifth of them while the job forms")
+    app.add_option("--connections", connections_,
+                   "connections that strangers make, a fifth of them while the job forms")
         ->capture_default_str()
         ->check(CLI::Range(100, 10'000'000));
-    app.add_option("--nproc-per-node,--ranks", ranks_, "ranks on each of two hosts, which two launchers stand for")
+    app.add_option("--nproc-per-node,--ranks", ranks_, "ranks on each of two hosts, for which two launchers stand")
         ->capture_default_str()
         ->check(CLI::Range(1, 32));
     app.add_flag("--json", json_, "print a JSON object");

@@ -54,11 +54,11 @@ class BenchTrainer : public Benchmark {
     app.add_option("--model", model_, "bert-tiny, bert-mini, bert-small, bert-base, or the folder of a classifier")
         ->capture_default_str();
     app.add_option("--tokenizer", tokenizer_, "folder of its tokenizer")->capture_default_str();
-    app.add_option("--train-file", train_file_, "CSV file to train on")->capture_default_str();
+    app.add_option("--train-file", train_file_, "CSV file with training data")->capture_default_str();
     app.add_option("--text-column", text_column_, "column of the text")->capture_default_str();
     app.add_option("--label-column", label_column_, "column of the label")->capture_default_str();
-    app.add_option("--max-length", max_length_, "tokens of the longest text")->capture_default_str();
-    app.add_option("--batch", batch_, "texts of each rank and update")
+    app.add_option("--max-length", max_length_, "tokens of a text at most")->capture_default_str();
+    app.add_option("--batch", batch_, "texts of each rank in an update")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--steps", steps_, "updates")->capture_default_str()->check(CLI::Range(2, 1000000));
@@ -68,7 +68,7 @@ class BenchTrainer : public Benchmark {
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
     app.add_option("--seed", seed_, "of the first round; each further round takes the next number")
         ->capture_default_str();
-    app.add_option("--dtype", dtype_, "fp32, or bf16: forward and backward under autocast, on both sides")
+    app.add_option("--dtype", dtype_, "fp32, or bf16 with forward and backward under autocast, on both sides")
         ->capture_default_str()
         ->transform(precision_name)
         ->check(CLI::IsMember({"fp32", "bf16"}));
@@ -83,7 +83,7 @@ class BenchTrainer : public Benchmark {
     app.add_option("--python", python_, "interpreter that has torch, transformers and accelerate")
         ->capture_default_str();
     app.add_flag("--overhead", overhead_,
-                 "instead: the time of an update by Trainer and by a bare loop around DistributedDataParallel");
+                 "measure instead the time of an update by Trainer and by a bare loop around DistributedDataParallel");
     app.add_flag("--json", json_, "print JSON");
     show_examples(app, {"lockstep bench trainer", "lockstep bench trainer --peer huggingface --python venv/bin/python",
                         "lockstep bench trainer --rounds 3 --test-file data/reviews-test.csv",
@@ -113,7 +113,7 @@ class BenchTrainer : public Benchmark {
   void check_peer() const {
     const std::string command = shell_quoted(python_) + " -c 'import torch, accelerate, transformers' 2>/dev/null";
     if (run_shell(command).first == 0) return;
-    throw Error(python_ + " has not all of torch, transformers and accelerate", "--peer huggingface",
+    throw Error(python_ + " does not have all of torch, transformers and accelerate", "--peer huggingface",
                 "make a virtual environment over a Python that has torch (python3 -m venv --system-site-packages venv; "
                 "venv/bin/pip install transformers==4.44.2 accelerate==0.29.3 fit torch 1.13), and name its "
                 "interpreter by --python");

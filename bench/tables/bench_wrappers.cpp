@@ -28,7 +28,7 @@ class BenchWrappers : public Benchmark {
     std::vector<std::string> models;
     for (const auto& info : registered_models()) models.push_back(info.name);
     app.add_option("--model", work_.model, "a shipped model")->capture_default_str()->check(CLI::IsMember(models));
-    app.add_option("--batch", batch_, "samples of a step, over all replicas")
+    app.add_option("--batch", batch_, "samples of a step over all replicas")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seq", work_.sequence_length, "tokens of each text, for text models; default: the model's")
@@ -38,7 +38,7 @@ class BenchWrappers : public Benchmark {
     app.add_option("--replicas", replicas_, "replicas of every wrapper; default: one for each core, but 8 at most")
         ->check(CLI::Range(2, 64));
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", steps_, "measured steps of a turn, after 3 to warm up")
+    app.add_option("--steps", steps_, "steps to measure in a turn, after 3 to warm up")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_flag("--json", json_, "print a JSON array");

@@ -116,7 +116,7 @@ std::vector<WrapperResult> take_turn(const WrapperContender& contender, const Wr
       result.parameters = line.at("parameters");
     }
     if (result.steps == 0)
-      throw Error(name + " printed nothing of rank 0", worker_command(contender, work), "report it");
+      throw Error(name + " printed nothing from rank 0", worker_command(contender, work), "report it");
     result.memory_mib = memory.mb();
     results.push_back(result);
   }
@@ -135,7 +135,7 @@ void check_work(const WrapperWork& work) {
   }
   const auto data = verification_data(*model, work.data);
   if (data->size() < largest) {
-    throw UsageError(fmt::format("--batch has {}, and there are {} samples", largest, data->size()), work.data,
+    throw UsageError(fmt::format("--batch has {}, but there are {} samples", largest, data->size()), work.data,
                      "make it smaller");
   }
 }

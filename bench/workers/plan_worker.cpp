@@ -210,11 +210,11 @@ Json measure_within_memory(const Arguments& args) {
     return measure_model(args);
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
-    throw ls::Error(
-        "a step of " + args.model + " with --batch " + std::to_string(args.batch) +
-            " failed: " + what.substr(0, what.find('\n')),
-        "rank " + std::to_string(ls::get_rank()) + ", while it was measured",
-        "give a smaller --batch" + std::string(args.seq > 0 ? " or --seq" : "") + " if this host has not the memory");
+    throw ls::Error("a step of " + args.model + " with --batch " + std::to_string(args.batch) +
+                        " failed: " + what.substr(0, what.find('\n')),
+                    "rank " + std::to_string(ls::get_rank()) + ", while it was measured",
+                    "give a smaller --batch" + std::string(args.seq > 0 ? " or --seq" : "") +
+                        " if this host does not have the memory");
   }
 }
 

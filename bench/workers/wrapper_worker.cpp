@@ -105,6 +105,6 @@ int lockstep::run_wrapper_worker(int argc, char** argv) {
   app.add_option("--batch", args.batches)->required()->delimiter(',');
   app.add_option("--steps", args.steps, "one number, or one for each batch size")->required()->delimiter(',');
   app.add_option("--seq", args.sequence_length);
-  app.add_option("--seconds", args.seconds, "end a size earlier, when so much time has gone");
+  app.add_option("--seconds", args.seconds, "end a size earlier after this much time");
   return lockstep::run_worker(app, argc, argv, [&] { lockstep::run(args); });
 }

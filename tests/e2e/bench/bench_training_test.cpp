@@ -97,7 +97,7 @@ TEST(BenchBatchSizeLong, ReadsRealRecords) {
   too_many.push_back("22545");
   const ProgramEnd refused = bench_training(too_many);
   EXPECT_EQ(refused.code, 2);
-  EXPECT_TRUE(shows(refused.err, "--batch has 22545, and there are 22544 samples")) << refused.err;
+  EXPECT_TRUE(shows(refused.err, "--batch has 22545, but there are 22544 samples")) << refused.err;
 }
 
 TEST(BenchWrappersLong, ComparesFiveWaysOnOneText) {
