@@ -165,7 +165,7 @@ TEST_F(ResumedReviews, WithAnotherColumnOrLengthSaysSo) {
   ASSERT_EQ(train(1, {}).code, 0);
   const ProgramEnd column = train(2, {"--text-column", "title", "--resume-from-checkpoint", "true"});
   EXPECT_EQ(column.code, 0) << column.err;
-  EXPECT_TRUE(says(column.out, R"(text_column is ["title"], and ["review"] in the checkpoint)")) << column.out;
+  EXPECT_TRUE(says(column.out, R"(text_column is ["title"], but ["review"] in the checkpoint)")) << column.out;
   const ProgramEnd length =
       train(3, {"--text-column", "title", "--max-length", "4", "--resume-from-checkpoint", "true"});
   EXPECT_EQ(length.code, 0) << length.err;

@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"over_int64", R"({"vocab_size":18446744073709551615})", "vocab_size", "out of range"},
         BadConfig{"zero_heads", R"({"num_attention_heads":0})", "num_attention_heads", "out of range"},
         BadConfig{"heads_do_not_divide", R"({"hidden_size":30,"num_attention_heads":4})", "hidden_size",
-                  "do not divide"},
+                  "not divisible by"},
         BadConfig{"dropout_above_one", R"({"hidden_dropout_prob":1.5})", "hidden_dropout_prob", "out of range"},
         BadConfig{"unknown_activation", R"({"hidden_act":"mish"})", "hidden_act", "\"mish\""},
         BadConfig{"relative_positions", R"({"position_embedding_type":"relative_key"})", "position_embedding_type",
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"quantised", R"({"quantization_config":{"bits":8}})", "quantization_config", "not supported"},
         BadConfig{"pad_outside", R"({"vocab_size":10,"pad_token_id":10})", "pad_token_id", "out of range"},
         BadConfig{"label_missing", R"({"id2label":{"0":"a","2":"b"}})", "id2label", "none for id 1"},
-        BadConfig{"label_a_number", R"({"id2label":{"0":5}})", "id2label", "not a text"},
+        BadConfig{"label_a_number", R"({"id2label":{"0":5}})", "id2label", "not a string"},
         BadConfig{"problem_unknown", R"({"problem_type":"ranking"})", "problem_type", "ranking"},
         BadConfig{"boolean_text", R"({"tie_word_embeddings":"yes"})", "tie_word_embeddings", "not true or false"}),
     [](const auto& test) { return test.param.name; });
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Table, BadGpt2Configs,
     ::testing::Values(BadConfig{"another_model", R"({"model_type":"bert"})", "model_type", "\"bert\""},
-                      BadConfig{"heads_do_not_divide", R"({"n_embd":30,"n_head":4})", "n_embd", "do not divide"},
+                      BadConfig{"heads_do_not_divide", R"({"n_embd":30,"n_head":4})", "n_embd", "not divisible by"},
                       BadConfig{"older_name", R"({"hidden_size":0})", "hidden_size", "out of range"},
                       BadConfig{"activation", R"({"activation_function":"relu2"})", "activation_function", "relu2"},
                       BadConfig{"inner_zero", R"({"n_inner":0})", "n_inner", "out of range"},

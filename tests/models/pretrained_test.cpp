@@ -184,7 +184,7 @@ TEST(Pretrained, HoldsTheTokenizersSizeAgainstTheModelsFirst) {
   EXPECT_EQ(report(0), "");
   EXPECT_EQ(report(200), "");
   EXPECT_EQ(report(73), "");  // the table was rounded up
-  EXPECT_NE(report(72).find("The tokenizer has 72 entries, but the model at " + folder.path() + " 200"),
+  EXPECT_NE(report(72).find("The tokenizer has 72 entries, but the model at " + folder.path() + " has 200"),
             std::string::npos);
   // The error is raised before the weights are read.
   std::filesystem::remove(folder / "model.safetensors");

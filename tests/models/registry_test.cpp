@@ -164,7 +164,7 @@ TEST(Registry, ANameThatIsNeitherFolderNorModelListsThoseThatDoTheTask) {
     return "no error";
   };
   const std::string unknown = refusal("bert-base-cased", TextTask::CausalLanguageModel);
-  EXPECT_NE(unknown.find("there is no folder bert-base-cased, and no model of that name"), std::string::npos);
+  EXPECT_NE(unknown.find("there is no folder bert-base-cased, nor a model of that name"), std::string::npos);
   EXPECT_NE(unknown.find("gpt2, gpt2-tiny"), std::string::npos) << unknown;
   EXPECT_EQ(unknown.find("bert-mini"), std::string::npos) << unknown;
   EXPECT_NE(refusal("bert-mini", TextTask::CausalLanguageModel).find("does not predict the next token"),

@@ -207,7 +207,7 @@ TEST(Parquet, CallsClassesByTheNamesThatDatasetsWrote) {
   options.labels = {{"0", 2}, {"1", 1}, {"2", 0}};
   EXPECT_EQ(open_text_file(path, options)->get(0).label, 2);
   options.labels = {{"0", 0}, {"1", 1}};
-  expect_error("2\" in the column \"label\" is none of the labels 0, 1", [&] { open_text_file(path, options); });
+  expect_error("2\" in the column \"label\" is not one of the labels 0, 1", [&] { open_text_file(path, options); });
 }
 
 TEST(Parquet, MakesLabelsOfSeveralColumns) {

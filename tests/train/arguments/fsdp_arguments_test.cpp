@@ -194,7 +194,7 @@ TEST(FsdpArguments, OtherWaysAreRefusedWithTheReason) {
   EXPECT_NE(refusal("shard_grad").find("did you mean 'shard_grad_op'"), std::string::npos);
   EXPECT_NE(refusal("shard_grad_op", {{"transformer_layer_cls_to_wrap", {"BertLayer"}}}).find("ddp_bucket_cap_mb"),
             std::string::npos);
-  EXPECT_NE(refusal("shard_grad_op", {{"fsdp_state_dict_type", "LOCAL_STATE_DICT"}}).find("one number of ranks"),
+  EXPECT_NE(refusal("shard_grad_op", {{"fsdp_state_dict_type", "LOCAL_STATE_DICT"}}).find("the same number of ranks"),
             std::string::npos);
   EXPECT_NE(refusal("shard_grad_op", {{"state_dict_type", "WHOLE"}}).find("not a type of state dict"),
             std::string::npos);

@@ -116,13 +116,13 @@ TEST(ResumeArguments, WhatTheCheckpointsStateDoesNotFitIsRefusedWithTheWayOut) {
     return refusal_in([&] { Trainer(again.options).train(); });
   };
   const std::string sgd = refusal([](TrainerOptions& options) { options.args.optim = "sgd"; });
-  EXPECT_TRUE(holds(sgd, "optim is sgd, and adamw_torch in the checkpoint")) << sgd;
+  EXPECT_TRUE(holds(sgd, "optim is sgd, but adamw_torch in the checkpoint")) << sgd;
   EXPECT_TRUE(holds(sgd, "--model " + (folder / "checkpoint-3"))) << sgd;
   const std::string plateau = refusal([](TrainerOptions& options) {
     options.args.lr_scheduler_type = "reduce_lr_on_plateau";
     options.args.eval_strategy = "epoch";
   });
-  EXPECT_TRUE(holds(plateau, "lr_scheduler_type is reduce_lr_on_plateau, and linear in the checkpoint")) << plateau;
+  EXPECT_TRUE(holds(plateau, "lr_scheduler_type is reduce_lr_on_plateau, but linear in the checkpoint")) << plateau;
   const std::string fewer =
       refusal([](TrainerOptions& options) { options.train_dataset = std::make_shared<TokenTaskDataset>(11); });
   EXPECT_TRUE(holds(fewer, "the training data has 11 samples, but 12 in the checkpoint")) << fewer;

@@ -79,7 +79,7 @@ Subject open_subject(const VerifyFlags& flags) {
   if (is_known) return make_by_name(flags);
   std::string names;
   for (const ModelInfo& each : models) names += (names.empty() ? "" : ", ") + each.name;
-  throw UsageError("there is no folder or file " + flags.model + ", and no model of that name", "--model",
+  throw UsageError("there is no folder or file " + flags.model + ", nor a model of that name", "--model",
                    download_hint(flags.model) + "name the folder of a model, a TorchScript file, or one of " + names);
 }
 
