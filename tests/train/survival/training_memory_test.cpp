@@ -9,8 +9,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cmath>
-#include <limits>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,9 +51,8 @@ class InJobMemory : public ::testing::Test {
 
 TEST_F(InJobMemory, APlaceIsFoundAsItWasKept) {
   TrainingMemory memory(job_, "one");
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  memory.keep(a_place(), {{1, {{"loss", 0.1}}}}, 6);
-  memory.keep(a_place(), {{1, {{"loss", 0.1}}}, {2, {{"loss", nan}, {"x", 1.0 / 3}}}}, 7);
+  memory.keep(a_place(), "one line;", 6);
+  memory.keep(a_place(), std::string("one line;two\0lines;", 19), 7);
   ASSERT_TRUE(can_continue("one"));
   EXPECT_EQ(steps_in_memory(file_.get()), 7U);
   const TrainingMemory::Place found = TrainingMemory(job_, "one").place();
@@ -62,10 +61,7 @@ TEST_F(InJobMemory, APlaceIsFoundAsItWasKept) {
   EXPECT_EQ(found.options, a_place().options);
   EXPECT_EQ(found.untrained, 99U);
   EXPECT_EQ(found.updates, 7U);
-  ASSERT_EQ(found.history.size(), 2U);
-  EXPECT_EQ(found.history[1].step, 2);
-  EXPECT_TRUE(std::isnan(found.history[1].values.at("loss")));
-  EXPECT_EQ(found.history[1].values.at("x"), 1.0 / 3);
+  EXPECT_EQ(found.log, std::string("one line;two\0lines;", 19));
   const auto buffers = tensors_of_bytes(found.buffers, {at::arange(3), at::arange(2)});
   EXPECT_TRUE(at::equal(buffers[0], at::arange(3)));
   EXPECT_TRUE(at::equal(buffers[1], at::arange(2)));
@@ -74,44 +70,37 @@ TEST_F(InJobMemory, APlaceIsFoundAsItWasKept) {
 
 // Three processes are the first rank in turn; each adds to the log what the others have not seen.
 TEST_F(InJobMemory, TheLogIsWholeWhoeverHasWrittenBefore) {
-  std::vector<LogEntry> log;
+  std::string log;
   std::vector<std::unique_ptr<TrainingMemory>> processes;
   for (int i = 0; i < 3; ++i) {
     processes.push_back(std::make_unique<TrainingMemory>(std::make_shared<JobMemoryMap>(file_.get()), "one"));
   }
+  std::int64_t step = 0;
   for (const int first : {0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 2, 0, 2, 2, 2, 1}) {
-    const auto step = static_cast<std::int64_t>(log.size());
-    log.push_back({step, {{"loss", 1.0 / static_cast<double>(step + 1)}, {"of", first}}});
+    log += "step " + std::to_string(step++) + " of " + std::to_string(first) + ";";
     processes[static_cast<std::size_t>(first)]->keep(a_place(), log, step);
     header().number.store(header().number.load() + 1);
     const TrainingMemory::Place found = TrainingMemory(job_, "one").place();
     EXPECT_EQ(found.text, a_place().text);
-    ASSERT_EQ(found.history.size(), log.size());
-    for (std::size_t i = 0; i < log.size(); ++i) {
-      EXPECT_EQ(found.history[i].step, log[i].step);
-      EXPECT_EQ(found.history[i].values, log[i].values);
-    }
+    EXPECT_EQ(found.log, log);
   }
 }
 
 TEST_F(InJobMemory, ALogThatAnotherTrainingHasWrittenIsWrittenAgain) {
   TrainingMemory mine(job_, "one"), others(std::make_shared<JobMemoryMap>(file_.get()), "another");
-  std::vector<LogEntry> log{{1, {{"loss", 0.5}}}};
-  const std::vector<LogEntry> of_others{{1, {{"loss", 7.5}}}};
+  std::string log = "loss 0.5;";
+  const std::string of_others = "loss 7.5;";
   for (int place = 0; place < 2; ++place) mine.keep(a_place(), log, 1);
   for (int place = 0; place < 2; ++place) others.keep(a_place(), of_others, 2);
-  log.push_back({2, {{"loss", 0.25}}});
+  log += "loss 0.25;";
   header().number.store(8);
   mine.keep(a_place(), log, 3);
-  const TrainingMemory::Place found = TrainingMemory(job_, "one").place();
-  ASSERT_EQ(found.history.size(), 2U);
-  EXPECT_EQ(found.history[0].values, log[0].values);
-  EXPECT_EQ(found.history[1].values, log[1].values);
+  EXPECT_EQ(TrainingMemory(job_, "one").place().log, log);
 }
 
 TEST_F(InJobMemory, OnlyTheSameTrainingMayContinue) {
   EXPECT_FALSE(can_continue("one")) << "nothing was kept";
-  TrainingMemory(job_, "one").keep(a_place(), {}, 1);
+  TrainingMemory(job_, "one").keep(a_place(), "", 1);
   std::string why_not;
   EXPECT_FALSE(TrainingMemory(job_, "another").has_place(why_not));
   EXPECT_NE(why_not.find("other arguments, data or weights"), std::string::npos) << why_not;
@@ -122,34 +111,28 @@ TEST_F(InJobMemory, OnlyTheSameTrainingMayContinue) {
 
 TEST_F(InJobMemory, ATrainingThatFailedByItselfIsNotContinued) {
   TrainingMemory memory(job_, "one");
-  memory.keep(a_place(), {}, 1);
+  memory.keep(a_place(), "", 1);
   memory.withdraw();
   EXPECT_FALSE(can_continue("one"));
   EXPECT_EQ(steps_in_memory(file_.get()), std::nullopt);
-  memory.keep(a_place(), {}, 2);
+  memory.keep(a_place(), "", 2);
   EXPECT_TRUE(can_continue("one")) << "others have survived the failure";
 }
 
 TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
   TrainingMemory memory(job_, "one");
-  memory.keep(a_place(), {}, 1);
-  TrainingMemory::KeptUpdate update;
-  update.totals = {0.25, 3, 4, 1e9};
-  update.stop_signal = 15;
-  memory.keep_update(update);
+  memory.keep(a_place(), "", 1);
+  memory.keep_update({"its totals", {std::byte{1}, std::byte{2}}});
   const TrainingMemory::Place place = memory.place();
   EXPECT_THROW(memory.kept_update(place), Error) << "the weights have not seen the update";
   header().number.store(8);
   const TrainingMemory::KeptUpdate found = memory.kept_update(place);
-  EXPECT_EQ(found.totals.loss, 0.25);
-  EXPECT_EQ(found.totals.count, 3);
-  EXPECT_EQ(found.totals.samples, 4);
-  EXPECT_EQ(found.totals.operations, 1e9);
-  EXPECT_EQ(found.stop_signal, 15);
+  EXPECT_EQ(found.text, "its totals");
+  EXPECT_EQ(found.buffers, (std::vector<std::byte>{std::byte{1}, std::byte{2}}));
   header().number.store(9);
   EXPECT_THROW(memory.kept_update(place), Error);
   header().number.store(8);
-  memory.keep(a_place(), {}, 2);
+  memory.keep(a_place(), "", 2);
   header().number.store(9);
   EXPECT_THROW(memory.kept_update(memory.place()), Error) << "the memory has the outcome of the update before";
 }
@@ -157,7 +140,7 @@ TEST_F(InJobMemory, AnUpdateHasItsOwnOutcome) {
 // The process dies at the record's second page.
 TEST_F(InJobMemory, APlaceThatIsHalfWrittenDoesNotCount) {
   TrainingMemory memory(job_, "one");
-  memory.keep(a_place(), {}, 1);
+  memory.keep(a_place(), "", 1);
   const auto page = static_cast<std::size_t>(::getpagesize());
   auto* const second = reinterpret_cast<std::byte*>(&header()) + 2 * page;
   TrainingMemory::Place large = a_place();
@@ -166,28 +149,28 @@ TEST_F(InJobMemory, APlaceThatIsHalfWrittenDoesNotCount) {
   const auto die_while_it_keeps = [&] {
     ::prctl(PR_SET_DUMPABLE, 0);
     ASSERT_EQ(::mprotect(second, page, PROT_NONE), 0);
-    memory.keep(large, {}, 2);
+    memory.keep(large, "", 2);
   };
   EXPECT_EXIT(die_while_it_keeps(), ::testing::KilledBySignal(SIGSEGV), "");
   ASSERT_TRUE(can_continue("one"));
   EXPECT_EQ(memory.place().position, 41);
   EXPECT_EQ(steps_in_memory(file_.get()), 1U);
-  memory.keep(large, {}, 2);
+  memory.keep(large, "", 2);
   EXPECT_EQ(memory.place().position, 42);
 }
 
 // Twice as much as a record may have.
 TEST_F(InJobMemory, WhatIsTooLargeIsNotKept) {
   TrainingMemory memory(job_, "one");
-  memory.keep(a_place(), {}, 1);
+  memory.keep(a_place(), "", 1);
   TrainingMemory::Place large = a_place();
   large.buffers.resize(std::size_t{32} << 20);
-  memory.keep(large, {}, 2);
+  memory.keep(large, "", 2);
   EXPECT_FALSE(can_continue("one")) << "an older place than the weights";
   TrainingMemory another(job_, "one");
-  another.keep(a_place(), {}, 2);
+  another.keep(a_place(), "", 2);
   EXPECT_TRUE(can_continue("one"));
-  another.keep(a_place(), std::vector<LogEntry>(600000, {1, {{"loss", 0.1}}}), 3);
+  another.keep(a_place(), std::string(std::size_t{32} << 20, 'x'), 3);
   EXPECT_FALSE(can_continue("one")) << "an older log than the weights";
 }
 

@@ -15,6 +15,7 @@
 #include "lockstep/parallel/fused/recovery/memory_hosts.h"
 #include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/startup_advice.h"
+#include "lockstep/train/survival/passed_on.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
@@ -38,6 +39,23 @@ void copy_to_buffers(const std::vector<std::byte>& bytes, TrainableModel& model)
   const std::vector<at::Tensor> buffers = tensors_of(model.tensors().buffers());
   const std::vector<at::Tensor> kept = tensors_of_bytes(bytes, buffers);
   for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
+}
+
+std::vector<LogEntry> entries_of(const std::string& log) {
+  std::vector<LogEntry> entries;
+  for (FieldReader fields(log, "a training's log"); !fields.is_at_end();) fields(entries.emplace_back());
+  return entries;
+}
+
+struct KeptTotals {
+  UpdateTotals totals;
+  int stop_signal = 0;
+};
+
+template <typename Fields>
+void list_fields(Fields& fields, KeptTotals& all) {
+  UpdateTotals& totals = all.totals;
+  fields(totals.loss, totals.count, totals.samples, totals.operations, all.stop_signal);
 }
 
 }  // namespace
@@ -87,12 +105,25 @@ void SessionMemory::keep_place() {
   place.buffers = bytes_of(state_.buffers_before());
   if (!digest_of_untrained_) digest_of_untrained_ = digest_of(state_.untrained());
   place.untrained = *digest_of_untrained_;
-  memory_.keep(place, context_.state.log_history, context_.state.global_step);
+  memory_.keep(place, log_bytes(), context_.state.global_step);
+}
+
+// The history only grows.
+const std::string& SessionMemory::log_bytes() {
+  const std::vector<LogEntry>& history = context_.state.log_history;
+  for (; written_entries_ < history.size(); ++written_entries_) {
+    LogEntry entry = history[written_entries_];
+    log_(entry);
+  }
+  return log_.bytes();
 }
 
 void SessionMemory::keep_update(const UpdateTotals& totals) {
   if (!keeps_places()) return;
-  memory_.keep_update({totals, update_.stop_signal(), bytes_of(state_.copies_of_buffers())});
+  KeptTotals kept{totals, update_.stop_signal()};
+  FieldWriter fields;
+  fields(kept);
+  memory_.keep_update({fields.bytes(), bytes_of(state_.copies_of_buffers())});
 }
 
 bool SessionMemory::finds_place() {
@@ -130,7 +161,7 @@ void SessionMemory::continue_training() {
   if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);
   parts_.updater.optimizer().load_group_options(place.options);
   memory_.set_purpose(state_.take_over(place.text));
-  context_.state.log_history = place.history;
+  context_.state.log_history = entries_of(place.log);
   context_.survival->set_position(place.position);
   copy_to_buffers(place.buffers, model_);
   state_.return_to_place();
@@ -148,10 +179,14 @@ void SessionMemory::continue_training() {
 
 // The ranks that are gone had decided the update. The weights have seen it; the rest of the training has not.
 void SessionMemory::finish_update(const TrainingMemory::Place& place) {
-  const TrainingMemory::KeptUpdate kept = memory_.kept_update(place);
+  const TrainingMemory::KeptUpdate record = memory_.kept_update(place);
+  KeptTotals kept;
+  FieldReader fields(record.text, "what an update adds to a training");
+  fields(kept);
+  fields.end();
   state_.note_place();
   state_.move_loaders(/*further=*/1);
-  copy_to_buffers(kept.buffers, model_);
+  copy_to_buffers(record.buffers, model_);
   context_.notify(&TrainerCallback::on_step_begin);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   if (!update_.stop_was_asked()) update_.set_stop_signal(kept.stop_signal);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/loop/session_core.h"
+#include "lockstep/train/survival/fields.h"
 #include "lockstep/train/survival/training_memory.h"
 
 namespace lockstep {
@@ -39,6 +41,7 @@ class SessionMemory {
  private:
   std::string digest_of_training() const;
   bool keeps_places() const;
+  const std::string& log_bytes();
   void finish_update(const TrainingMemory::Place& place);
 
   SessionCore& core_;
@@ -50,6 +53,8 @@ class SessionMemory {
   UpdateRescue& rescue_;
   std::shared_ptr<JobMemoryMap> job_memory_;
   TrainingMemory memory_;
+  FieldWriter log_;                  // of the history's first entries
+  std::size_t written_entries_ = 0;  // their number
   std::optional<std::uint64_t> digest_of_untrained_;
 };
 

@@ -10,7 +10,6 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/random/mix_bits.h"
 #include "lockstep/train/survival/fields.h"
-#include "lockstep/train/survival/passed_on.h"
 
 namespace lockstep {
 namespace {
@@ -41,16 +40,12 @@ void TrainingMemory::give_up(const std::string& why) {
   log_warning("{}; if all ranks ended now, they would begin at a checkpoint", why);
 }
 
-void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step) {
+void TrainingMemory::keep(const Place& place, const std::string& log, std::int64_t step) {
   if (!job_ || has_given_up_) return;
-  for (; written_entries_ < history.size(); ++written_entries_) {
-    LogEntry entry = history[written_entries_];
-    history_(entry);
-  }
   FieldWriter fields;
   fields(purpose_, data_, place.position, place.options, place.untrained, place.text);
   try {
-    if (!job_->begin_update(updates(), {fields.bytes(), place.buffers}, history_.bytes())) return give_up(kTooLarge);
+    if (!job_->begin_update(updates(), {fields.bytes(), place.buffers}, log)) return give_up(kTooLarge);
   } catch (const Error& error) {
     return give_up(error.happened());
   }
@@ -60,11 +55,8 @@ void TrainingMemory::keep(const Place& place, const std::vector<LogEntry>& histo
 
 void TrainingMemory::keep_update(const KeptUpdate& update) {
   if (!job_ || has_given_up_) return;
-  const UpdateTotals& totals = update.totals;
-  FieldWriter fields;
-  fields(totals.loss, totals.count, totals.samples, totals.operations, update.stop_signal);
   try {
-    if (!job_->note_outcome(updates() + 1, {fields.bytes(), update.buffers})) give_up(kTooLarge);
+    if (!job_->note_outcome(updates() + 1, {update.text, update.buffers})) give_up(kTooLarge);
   } catch (const Error& error) {
     give_up(error.happened());
   }
@@ -105,7 +97,7 @@ TrainingMemory::Place TrainingMemory::place() const {
   FieldReader fields(record.value().text, kWhat);
   fields(purpose, data, place.position, place.options, place.untrained, place.text);
   fields.end();
-  for (FieldReader history(record->log, kWhat); !history.is_at_end();) history(place.history.emplace_back());
+  place.log = record->log;
   place.buffers = record->bytes;
   return place;
 }
@@ -117,13 +109,7 @@ TrainingMemory::KeptUpdate TrainingMemory::kept_update(const Place& place) const
                             updates(), place.updates),
                 "memory that outlives the ranks", "this is a fault of the library; resume from the last checkpoint");
   }
-  KeptUpdate update;
-  UpdateTotals& totals = update.totals;
-  FieldReader fields(record->text, kWhat);
-  fields(totals.loss, totals.count, totals.samples, totals.operations, update.stop_signal);
-  fields.end();
-  update.buffers = record->bytes;
-  return update;
+  return {record->text, record->bytes};
 }
 
 void TrainingMemory::withdraw() {

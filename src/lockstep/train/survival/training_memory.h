@@ -11,10 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/parallel/fused/recovery/job_memory_map.h"
-#include "lockstep/train/slices/update_totals.h"
-#include "lockstep/train/survival/fields.h"
 
 namespace lockstep {
 
@@ -32,22 +29,21 @@ class TrainingMemory {
 
   /// The training before an update.
   struct Place {
-    std::string text;           ///< as a rank passes it on to others, without the history of its log
+    std::string text;           ///< as a rank passes it on to others, without its log
     std::int64_t position = 0;  ///< see Survival
     std::vector<std::map<std::string, double>> options;  ///< of the optimizer's groups
-    std::vector<LogEntry> history;
+    std::string log;
     std::vector<std::byte> buffers;  ///< of the model
     std::uint64_t untrained = 0;     ///< digest of the weights that are not trained: the memory does not have them
     std::uint64_t updates = 0;       ///< that the weights in memory have seen
   };
   /// Keeps a place. One rank at a time; once weights and state are in the memory. @param step  of the training
-  /// @param history  as before, or longer
-  void keep(const Place& place, const std::vector<LogEntry>& history, std::int64_t step);
+  /// @param log  in place of the place's: as before, or longer
+  void keep(const Place& place, const std::string& log, std::int64_t step);
 
   /// What an update adds, once its gradients are known.
   struct KeptUpdate {
-    UpdateTotals totals;
-    int stop_signal = 0;
+    std::string text;
     std::vector<std::byte> buffers;
   };
   /// Keeps what the update that comes next adds. One rank, before the optimizer's step.
@@ -73,9 +69,7 @@ class TrainingMemory {
   std::shared_ptr<JobMemoryMap> job_;
   std::string purpose_;
   std::string data_;
-  FieldWriter history_;              // of the first entries
-  std::size_t written_entries_ = 0;  // their number
-  bool has_given_up_ = false;        // the log says so
+  bool has_given_up_ = false;  // the process's log says so
 };
 
 /// 128 bits of a text: two trainings that a program may mean differ in it.

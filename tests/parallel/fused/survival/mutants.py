@@ -82,7 +82,7 @@ OF_TRAININGS = [
     ("a training that failed by itself is continued", SESSION, "    memory_.withdraw();\n", ""),
     ("an older place counts if the newest one is too large", TRAINING, "  withdraw();\n  log_warning", "  log_warning"),
     ("a place without weights counts", TRAINING, " && header.is_whole.load() != 0", ""),
-    ("the log's history is not kept", TRAINING, "for (; written_entries_ < history.size()", "for (; false"),
+    ("the log's history is not kept", SESSION, "for (; written_entries_ < history.size()", "for (; false"),
     ("the outcome of another update counts", MAP, "return found == number ? std::move(record) : std::nullopt;",
      "return record;"),
     ("an outcome counts before the update does", TRAINING, "if (!record || updates() != place.updates + 1) {",
@@ -108,7 +108,7 @@ OF_TRAININGS = [
      "  if (context_.group) broadcast_coalesced(*context_.group, state_.untrained(), 0);\n", ""),
     ("a finished update is not the training's", SESSION,
      "if (memory_.updates() != place.updates) finish_update(place);", ""),
-    ("the log's history is lost", SESSION, "  context_.state.log_history = place.history;\n", ""),
+    ("the log's history is lost", SESSION, "  context_.state.log_history = entries_of(place.log);\n", ""),
     ("the norm of a finished update is lost", SESSION, "  parts_.updater.note_step(rescue_.state()->norm());\n", ""),
     ("the loss of a finished update is lost", SESSION, "update_.end(kept.totals, true);",
      "update_.end(UpdateTotals(), true);"),
@@ -117,7 +117,7 @@ OF_TRAININGS = [
     ("the optimizer's options are lost", SESSION, "  parts_.updater.optimizer().load_group_options(place.options);\n",
      ""),
     ("the buffers before the update are lost", SESSION, "  copy_to_buffers(place.buffers, model_);\n", ""),
-    ("the buffers after a finished update are lost", SESSION, "  copy_to_buffers(kept.buffers, model_);\n",
+    ("the buffers after a finished update are lost", SESSION, "  copy_to_buffers(record.buffers, model_);\n",
      ""),
 ]
 
