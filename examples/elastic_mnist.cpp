@@ -13,10 +13,10 @@
 #include "device.h"
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/mnist.h"
+#include "lockstep/elastic/elastic_loop.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/parallel/elastic_loop.h"
 #include "run_example.h"
 
 namespace ls = lockstep;

@@ -94,18 +94,19 @@
 #include "lockstep/parallel/deferred.h"                           // models whose weights are made later, in shards
 #include "lockstep/parallel/distributed_data_parallel.h"          // DistributedDataParallel: one replica for each rank
 #include "lockstep/parallel/distributed_data_parallel_options.h"  // its options, and those of join
-#include "lockstep/parallel/elastic_loop.h"                       // a loop that survives lost ranks
-#include "lockstep/parallel/elastic_state.h"                      // what its ranks give each other
 #include "lockstep/parallel/fully_sharded_data_parallel.h"        // fully_shard: weights in shards, as FSDP2
 #include "lockstep/parallel/functional.h"                         // collectives that autograd differentiates
 #include "lockstep/parallel/fuse_options.h"                       // how ranks share an optimizer's step
 #include "lockstep/parallel/local_sgd.h"                          // post-local SGD and DiLoCo
-#include "lockstep/parallel/on_rank_change.h"                     // lets a program's own loop survive lost ranks
 #include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
 #include "lockstep/parallel/same_data.h"                          // compares what ranks read
 #include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
 #include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
+
+#include "lockstep/elastic/elastic_loop.h"    // a loop that survives lost ranks
+#include "lockstep/elastic/elastic_state.h"   // what its ranks give each other
+#include "lockstep/elastic/on_rank_change.h"  // lets a program's own loop survive lost ranks
 
 #include "lockstep/checkpoint/checkpoint.h"          // a checkpoint, opened for reading
 #include "lockstep/checkpoint/checkpoint_content.h"  // what a checkpoint holds

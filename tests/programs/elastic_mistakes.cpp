@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "lockstep/comm/process_group.h"
-#include "lockstep/parallel/on_rank_change.h"
+#include "lockstep/elastic/on_rank_change.h"
 #include "tests/programs/rank_programs.h"
 
 namespace elastic_mistakes {

@@ -45,11 +45,11 @@
 
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/tensor_dataset.h"
+#include "lockstep/elastic/elastic_loop.h"
+#include "lockstep/elastic/on_rank_change.h"
 #include "lockstep/models/mlp.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/parallel/elastic_loop.h"
-#include "lockstep/parallel/on_rank_change.h"
 #include "lockstep/train/accelerator.h"
 #include "tests/programs/rank_programs.h"
 #include "tests/support/memory/die_at_first_write.h"

@@ -8,8 +8,8 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/comm/elastic/elastic_group.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/elastic/elastic_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/features/features.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/elastic/fields.h"
+#include "lockstep/elastic/training_memory.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/loop/session_core.h"
-#include "lockstep/train/survival/fields.h"
-#include "lockstep/train/survival/training_memory.h"
 
 namespace lockstep {
 

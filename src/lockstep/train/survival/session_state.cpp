@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "lockstep/elastic/fields.h"
 #include "lockstep/tensor/tensors_of.h"
-#include "lockstep/train/survival/fields.h"
 #include "lockstep/train/survival/passed_on.h"
 
 namespace lockstep {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 
-#include "lockstep/comm/elastic/elastic_group.h"
-#include "lockstep/parallel/elastic/standing.h"
+#include "lockstep/elastic/elastic_group.h"
+#include "lockstep/elastic/standing.h"
 #include "lockstep/parallel/fused/recovery/update_meeting.h"
 #include "lockstep/train/trainer_context.h"
 

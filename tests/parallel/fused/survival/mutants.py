@@ -22,7 +22,7 @@ RECOVERY = "src/lockstep/parallel/fused/recovery/"
 JOURNAL, UPDATE, MEMORY, MAP, MEETING = (RECOVERY + name for name in (
     "update_journal.cpp", "recoverable_update.cpp", "lasting_memory.cpp", "job_memory_map.cpp", "update_meeting.cpp"))
 FUSED = RECOVERY + "recoverable_pass.cpp"
-TRAINING = "src/lockstep/train/survival/training_memory.cpp"
+TRAINING = "src/lockstep/elastic/training_memory.cpp"
 SESSION = "src/lockstep/train/survival/session_memory.cpp"
 
 # (what is wrong then, file, what stands there, what stands there instead)
@@ -131,13 +131,13 @@ def mutants():
     deadly = ["--gtest_filter=JournalInMemory*:FuseEndOfAll*:FuseSurvival*-*StandsStill*", "--gtest_fail_fast"]
     in_updates = Look("parallel_test", deadly)
     with_the_header = Look("parallel_test", deadly, with_header([JOURNAL, UPDATE]))
-    in_trainings = Look("train_test", ["--gtest_filter=InJobMemory*", "--gtest_fail_fast"])
+    in_trainings = Look("elastic_test", ["--gtest_filter=InJobMemory*", "--gtest_fail_fast"])
     all_die = Look("e2e_launcher_test", ["--gtest_filter=JobMemory*", "--gtest_fail_fast"], starts="trainer_rank")
     in_kernels = Look("optim_test", ["--gtest_filter=UndoLog*"], with_header(KERNELS))
     found = [Mutant(*row, [models, with_the_header if row[1] == LANE else in_kernels]) for row in OF_LANES]
     found += [Mutant(what, PROTOCOL, old, new, [models, with_the_header]) for what, old, new in OF_NOTES]
     found += [Mutant(*row, [in_updates, all_die]) for row in OF_UPDATES]
-    return found + [Mutant(*row, [in_trainings, all_die]) for row in OF_TRAININGS]
+    return found + [Mutant(*row, [all_die] if row[1] == SESSION else [in_trainings, all_die]) for row in OF_TRAININGS]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "lockstep/comm/process_group.h"
-#include "lockstep/parallel/elastic_state.h"
+#include "lockstep/elastic/elastic_state.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/elastic/state_watch.h"
+#include "lockstep/parallel/agreement/state_watch.h"
 
 #include <algorithm>
 #include <atomic>

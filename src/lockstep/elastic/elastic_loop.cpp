@@ -1,11 +1,11 @@
-#include "lockstep/parallel/elastic_loop.h"
+#include "lockstep/elastic/elastic_loop.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/parallel/elastic/elastic_progress.h"
+#include "lockstep/elastic/elastic_progress.h"
 
 namespace lockstep {
 

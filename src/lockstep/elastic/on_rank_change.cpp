@@ -1,4 +1,4 @@
-#include "lockstep/parallel/on_rank_change.h"
+#include "lockstep/elastic/on_rank_change.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/parallel/elastic/elastic_progress.h"
+#include "lockstep/elastic/elastic_progress.h"
 
 namespace lockstep {
 

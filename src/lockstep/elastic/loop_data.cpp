@@ -1,4 +1,4 @@
-#include "lockstep/parallel/elastic/loop_data.h"
+#include "lockstep/elastic/loop_data.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>

@@ -1,18 +1,13 @@
-// What a loop's state lacks, and what a step that is made again begins with.
-#include "lockstep/parallel/elastic/state_watch.h"
+// What a loop's state lacks.
+#include "lockstep/parallel/agreement/state_watch.h"
 
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/optim/sgd.h>
 #include <torch/types.h>
 
-#include <string>
-#include <vector>
-
 #include "lockstep/parallel/deferred.h"
-#include "lockstep/parallel/elastic/step_backup.h"
 
 namespace lockstep {
 namespace {
@@ -82,48 +77,6 @@ TEST(StateWatch, IsThatOfTheFirstLoop) {
   StateWatch first({});
   { const StateWatch second({}); }
   EXPECT_EQ(StateWatch::current(), &first);
-}
-
-// A buffer and a text that a step changes, and then fails.
-TEST(StepBackup, GivesBackWhatAStepHasChanged) {
-  std::string text = "before";
-  ElasticState state;
-  state.tensors = {a_weight(), torch::zeros({3})};
-  state.save = [&] { return text; };
-  state.load = [&](const std::string& saved) { text = saved; };
-  StepBackup backup(state);
-  backup.take();
-  write_past_the_version(state.tensors[1]);
-  text = "after";
-  EXPECT_FALSE(backup.has_updated());
-  backup.restore();
-  EXPECT_EQ(state.tensors[1].sum().item<float>(), 0);
-  EXPECT_EQ(text, "before");
-  text = "later";
-  backup.restore();
-  EXPECT_EQ(text, "later") << "no step was begun";
-}
-
-TEST(StepBackup, KnowsAnUpdateFromASwap) {
-  ElasticState state;
-  state.tensors = {a_weight(100)};
-  at::Tensor& weight = state.tensors[0];
-  torch::optim::SGD optimizer({weight}, torch::optim::SGDOptions(0.1));
-  StepBackup backup(state);
-  backup.take();
-  const at::Tensor mine = weight.detach().clone();
-  write(weight);
-  EXPECT_TRUE(backup.has_updated());
-  {
-    const at::NoGradGuard no_grad;
-    weight.copy_(mine);
-  }
-  EXPECT_FALSE(backup.has_updated()) << "an average was swapped in, and out again";
-  weight.sum().backward();
-  optimizer.step();
-  EXPECT_TRUE(backup.has_updated());
-  backup.drop();
-  EXPECT_FALSE(backup.has_updated());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "lockstep/train/survival/fields.h"
+#include "lockstep/elastic/fields.h"
 
 #include <gtest/gtest.h>
 

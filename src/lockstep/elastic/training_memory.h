@@ -29,8 +29,8 @@ class TrainingMemory {
 
   /// The training before an update.
   struct Place {
-    std::string text;           ///< as a rank passes it on to others, without its log
-    std::int64_t position = 0;  ///< see Survival
+    std::string text;                                    ///< as a rank passes it on to others, without its log
+    std::int64_t position = 0;                           ///< see Survival
     std::vector<std::map<std::string, double>> options;  ///< of the optimizer's groups
     std::string log;
     std::vector<std::byte> buffers;  ///< of the model

@@ -1,4 +1,4 @@
-#include "lockstep/train/survival/training_memory.h"
+#include "lockstep/elastic/training_memory.h"
 
 #include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/random/mix_bits.h"
-#include "lockstep/train/survival/fields.h"
+#include "lockstep/elastic/fields.h"
 
 namespace lockstep {
 namespace {

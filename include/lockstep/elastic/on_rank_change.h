@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lockstep/comm/process_group.h"
-#include "lockstep/parallel/elastic_state.h"
+#include "lockstep/elastic/elastic_state.h"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/parallel/elastic_loop.h"
+#include "lockstep/elastic/elastic_loop.h"
 
 namespace lockstep {
 namespace {

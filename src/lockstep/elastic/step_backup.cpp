@@ -1,4 +1,4 @@
-#include "lockstep/parallel/elastic/step_backup.h"
+#include "lockstep/elastic/step_backup.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>

@@ -1,4 +1,4 @@
-#include "lockstep/comm/elastic/elastic_group.h"
+#include "lockstep/elastic/elastic_group.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

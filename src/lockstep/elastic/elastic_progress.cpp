@@ -1,4 +1,4 @@
-#include "lockstep/parallel/elastic/elastic_progress.h"
+#include "lockstep/elastic/elastic_progress.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -13,11 +13,11 @@
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/broadcast_text.h"
+#include "lockstep/elastic/standing.h"
+#include "lockstep/elastic/step_end.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
-#include "lockstep/parallel/elastic/standing.h"
-#include "lockstep/parallel/elastic/step_end.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/parallel/elastic_state.h"
+#include "lockstep/elastic/elastic_state.h"
 #include "lockstep/parallel/fused/tensor_sample.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/elastic/standing.h"
+#include "lockstep/elastic/standing.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>

@@ -1,5 +1,5 @@
 // What a training leaves in the memory of its job, and who may continue from there.
-#include "lockstep/train/survival/training_memory.h"
+#include "lockstep/elastic/training_memory.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

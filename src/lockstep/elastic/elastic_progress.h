@@ -7,14 +7,14 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/comm/elastic/elastic_group.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/elastic/elastic_group.h"
+#include "lockstep/elastic/elastic_state.h"
+#include "lockstep/elastic/loop_data.h"
+#include "lockstep/elastic/step_backup.h"
 #include "lockstep/net/worlds/member_standing.h"
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/parallel/elastic/loop_data.h"
-#include "lockstep/parallel/elastic/state_watch.h"
-#include "lockstep/parallel/elastic/step_backup.h"
-#include "lockstep/parallel/elastic_state.h"
+#include "lockstep/parallel/agreement/state_watch.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/elastic/step_end.h"
+#include "lockstep/elastic/step_end.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
