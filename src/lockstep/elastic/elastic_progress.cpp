@@ -13,7 +13,6 @@
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/broadcast_text.h"
-#include "lockstep/elastic/standing.h"
 #include "lockstep/elastic/step_end.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/agreement/module_sync.h"
@@ -98,16 +97,12 @@ ElasticProgress::ElasticProgress(const ElasticState& state, const ProcessGroupOp
     throw UsageError(fmt::format("ElasticState::first_step is {}", state_.first_step), "this process",
                      "give the number of steps that were made before, such as those of a checkpoint");
   }
-  group_ = join_job(options);
-  step_ = is_replacement() ? -1 : state_.first_step;
-  if (state_.optimizers.size() == 1) {
-    if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
-  }
-  if (state_.most_ranks > 0) group_->limit(state_.most_ranks);
-}
-
-void ElasticProgress::announce() {
-  if (!std::exchange(is_announced_, true)) group_->announce();
+  auto group = join_job(options);
+  if (state_.most_ranks > 0) group->limit(state_.most_ranks);
+  ranks_ = std::make_unique<ElasticRanks>(std::move(group), is_replacement() ? -1 : state_.first_step);
+  if (state_.optimizers.size() != 1) return;
+  auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front());
+  if (flat != nullptr) rescue_ = ranks_->make_rescue(*flat, RescueMemory{JobMemoryMap::of_rank(), false});
 }
 
 void ElasticProgress::attempt(const std::function<void()>& work) {
@@ -120,16 +115,15 @@ void ElasticProgress::attempt(const std::function<void()>& work) {
 }
 
 void ElasticProgress::begin() {
-  has_regrouped_ = is_made_ = false;
   watch_->start_over();
-  meet();
+  ranks_->begin_group();
   take_whole();
-  if (const auto refusal = data_.compare(*group(), step_)) {
+  if (const auto refusal = data_.compare(*group(), step())) {
     is_refused_ = true;
     refuse_data(refusal->what, refusal->where, refusal->fix);
   }
-  announce();
-  const Standing standing = compare_positions(*group(), step_, false);
+  ranks_->announce();
+  const Standing standing = ranks_->compare();
   if (!standing.all_equal) take_over(standing);
   lets_in_ = false;
   is_new_ = true;
@@ -149,7 +143,7 @@ void ElasticProgress::compare_ends(bool ends) {
     if (ended[rank] == ended[0]) continue;
     const bool is_first = ended[0] != 0;
     throw_caused(Error(fmt::format("rank {} ends its loop after step {}, and rank {} makes another step",
-                                   is_first ? 0 : rank, step_, is_first ? rank : 0),
+                                   is_first ? 0 : rank, step(), is_first ? rank : 0),
                        ranks.membership().where(),
                        "end all ranks' loops after the same step: a process that takes a lost rank's place knows what "
                        "ElasticState has, so what decides it belongs there"),
@@ -166,10 +160,9 @@ void ElasticProgress::finish_step() {
   require_step_of_group();
   if (looks_at_state()) require_whole_state();
   ++steps_of_group_;
-  ++step_;
-  group_->has_advanced();
+  ranks_->advance();
   backup_.drop();
-  if (has_regrouped_) throw GroupHasChanged();
+  if (ranks_->has_regrouped()) throw GroupHasChanged();
   meet_after_step();
 }
 
@@ -180,9 +173,9 @@ bool ElasticProgress::looks_at_state() const {
 }
 
 void ElasticProgress::require_step_of_group() {
-  if (has_regrouped_ ? is_made_ : !group()->has_thrown()) return;
+  if (ranks_->has_regrouped() ? ranks_->has_finished_update() : !group()->has_thrown()) return;
   refuse(fmt::format("step {} has caught the failure of an exchange: what it has updated is not what all ranks give",
-                     step_),
+                     step()),
          "let errors of exchanges pass: the loop makes the step again if a rank is lost");
 }
 
@@ -192,7 +185,7 @@ void ElasticProgress::require_whole_state() {
   refuse(
       fmt::format("step {} changes {}, which ElasticState::tensors does not have: a process that takes a lost rank's "
                   "place would have another value",
-                  step_, name),
+                  step(), name),
       "add it there: all parameters and buffers of the modules that the loop changes");
 }
 
@@ -201,7 +194,7 @@ void ElasticProgress::refuse(const std::string& what, const std::string& fix) {
   throw UsageError(what, group()->membership().where(), fix);
 }
 
-void ElasticProgress::admit() { group_->admit(); }
+void ElasticProgress::admit() { ranks_->admit(); }
 
 void ElasticProgress::end() {
   take_whole();
@@ -211,8 +204,8 @@ void ElasticProgress::end() {
 
 void ElasticProgress::leave() {
   watch_.reset();
-  group_->close();
-  group_->leave();
+  ranks_->close();
+  ranks_->leave();
 }
 
 void ElasticProgress::take_whole() {
@@ -223,40 +216,22 @@ void ElasticProgress::take_whole() {
 void ElasticProgress::recover(const std::exception_ptr& failure) {
   if (is_refused_) std::rethrow_exception(failure);
   advise_on_different_calls(failure);
-  if (!has_regrouped_ && backup_.has_updated()) {
+  const bool has_regrouped = ranks_->has_regrouped(), is_made = ranks_->has_finished_update();
+  if (!has_regrouped && backup_.has_updated()) {
     require_lost_rank(failure);
-    refuse(fmt::format("a rank was lost after step {} had updated the weights, and before its end", step_),
+    refuse(fmt::format("a rank was lost after step {} had updated the weights, and before its end", step()),
            kLastExchange);
   }
-  if (!is_made_) backup_.restore();
-  if (!has_regrouped_) return group_->recover(failure);
-  require_lost_rank(failure);
-  if (!is_made_) return;
+  if (!is_made) backup_.restore();
+  ranks_->recover(failure);
+  if (!is_made) return;
   refuse("a loop that survives lost ranks exchanges something between the fused optimizer's step and the step's end",
          kLastExchange);
 }
 
-void ElasticProgress::make_rescue(FlatOptimizer& optimizer) {
-  UpdateRescue::Ranks ranks;
-  ranks.regroup = [this](const std::exception_ptr& failure) {
-    group_->recover(failure);
-    has_regrouped_ = true;
-    return group();
-  };
-  ranks.meet = [this](InterruptedUpdate* update) { return is_made_ = meet(update); };
-  rescue_.emplace(optimizer, std::move(ranks), RescueMemory{JobMemoryMap::of_rank(), false});
-}
-
-bool ElasticProgress::meet(InterruptedUpdate* update) {
-  if (met_in_ == group_->number()) return false;
-  const bool is_finished = meet_after_loss(*group(), update);
-  met_in_ = group_->number();
-  return is_finished;
-}
-
 // Whether a process waits, on which the ranks must agree; and that all have made the same step by the same options.
 void ElasticProgress::meet_after_step() {
-  const StepEnd end = meet_at_end(*group(), step_, group_->someone_waits(), state_.optimizers);
+  const StepEnd end = meet_at_end(*group(), step(), ranks_->someone_waits(), state_.optimizers);
   lets_in_ = end.waits;
   if (end.problem) refuse(*end.problem, end.fix);
 }
@@ -264,15 +239,15 @@ void ElasticProgress::meet_after_step() {
 void ElasticProgress::take_over(const Standing& standing) {
   const at::NoGradGuard no_grad;
   Communicator& ranks = *group();
-  const bool is_behind = step_ < standing.newest;
+  const bool is_behind = step() < standing.newest;
   const bool saves = ranks.rank() == standing.source && state_.save;
   const std::string text = broadcast_text(ranks, saves ? state_.save() : "", standing.source);
-  if (is_behind) step_ = -1;  // half of a state is of no use, if the source is lost now
+  if (is_behind) ranks_->set_position(-1);  // half of a state is of no use, if the source is lost now
   broadcast_coalesced(ranks, state_.tensors, standing.source);
   for (torch::optim::Optimizer* optimizer : state_.optimizers) broadcast_optimizer(ranks, *optimizer, standing.source);
   if (!is_behind) return;
   if (state_.load) state_.load(text);
-  step_ = standing.newest;
+  ranks_->set_position(standing.newest);
 }
 
 }  // namespace lockstep

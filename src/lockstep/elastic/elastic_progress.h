@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lockstep/comm/process_group.h"
-#include "lockstep/elastic/elastic_group.h"
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/elastic/elastic_state.h"
 #include "lockstep/elastic/loop_data.h"
 #include "lockstep/elastic/step_backup.h"
@@ -28,9 +28,9 @@ class ElasticProgress {
   /// @param state  outlives this object
   ElasticProgress(const ElasticState& state, const ProcessGroupOptions& options);
 
-  const std::shared_ptr<Communicator>& group() const { return group_->group(); }
+  const std::shared_ptr<Communicator>& group() const { return ranks_->group(); }
   /// Steps that are made; negative while this rank has no state.
-  std::int64_t step() const { return step_; }
+  std::int64_t step() const { return ranks_->position(); }
 
   /// Runs `work`. If a rank is lost in it, forms the next group: `begin` comes next. What belongs to a group must be
   /// gone when `work` ends or throws.
@@ -63,17 +63,12 @@ class ElasticProgress {
   [[noreturn]] void refuse(const std::string& what, const std::string& fix);
   void take_whole();
   void recover(const std::exception_ptr& failure);
-  void make_rescue(FlatOptimizer& optimizer);
-  bool meet(InterruptedUpdate* update = nullptr);
   void meet_after_step();
   void take_over(const Standing& standing);
-  void announce();
 
   const ElasticState& state_;
-  std::unique_ptr<ElasticGroup> group_;
-  std::int64_t step_ = 0;
+  std::unique_ptr<ElasticRanks> ranks_;
   const LoopData data_;
-  bool is_announced_ = false;
   std::optional<StateWatch> watch_;  // until the loop ends
   StepBackup backup_;
   bool lets_in_ = false;
@@ -81,10 +76,7 @@ class ElasticProgress {
   std::int64_t steps_of_group_ = 0;
   bool is_refused_ = false;  // what the program does, whether ranks are lost or not
   bool is_over_ = false;
-  std::optional<UpdateRescue> rescue_;
-  std::int64_t met_in_ = -1;    // number of the group
-  bool has_regrouped_ = false;  // in an optimizer's step
-  bool is_made_ = false;        // that step
+  std::unique_ptr<UpdateRescue> rescue_;  // of the only optimizer
 };
 
 }  // namespace lockstep

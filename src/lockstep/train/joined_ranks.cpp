@@ -1,6 +1,7 @@
 #include "lockstep/train/joined_ranks.h"
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,13 +9,14 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/elastic/elastic_group.h"
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/worlds/enter_job.h"
 #include "lockstep/parallel/features/features.h"
 #include "lockstep/train/loop/gradient_engine.h"
-#include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 namespace {
@@ -24,10 +26,21 @@ std::optional<std::chrono::milliseconds> timeout_in(const TrainingArguments& arg
   return std::chrono::milliseconds(static_cast<std::int64_t>(*args.ddp_timeout * 1000));
 }
 
+void take_group(TrainerContext& context) {
+  const std::shared_ptr<Communicator>& group = context.elastic->group();
+  context.group = group->world_size() > 1 ? group : nullptr;
+  context.rank_alone = 0;
+  context.state.is_world_process_zero = context.rank() == 0;
+  context.state.is_local_process_zero = context.is_first_of_host();
+}
+
 // A rank without a slice would have nothing to do.
-std::shared_ptr<Survival> survival_with(std::unique_ptr<ElasticGroup> group, const TrainingArguments& args) {
-  group->limit(static_cast<int>(args.virtual_shards));
-  return std::make_shared<Survival>(std::move(group));
+void survive_with(std::unique_ptr<ElasticGroup> group, TrainerContext& context) {
+  group->limit(static_cast<int>(context.args().virtual_shards));
+  ElasticRanks::Changes changes;
+  changes.leave = [&context] { context.group = nullptr; };
+  changes.enter = [&context] { take_group(context); };
+  context.elastic = std::make_shared<ElasticRanks>(std::move(group), 0, std::move(changes));
 }
 
 // The ranks of this job; null if this process is alone, and no other can join it.
@@ -58,7 +71,7 @@ void join_ranks(TrainerContext& context) {
   context.is_rank = env_string("LOCAL_RANK") || env_string("WORLD_SIZE");
   if (args.survive_lost_ranks && is_replacement()) {
     const auto timeout = timeout_in(args).value_or(timeout_of_job(engine));
-    context.survival = survival_with(std::make_unique<ElasticGroup>(engine, timeout), args);
+    survive_with(std::make_unique<ElasticGroup>(engine, timeout), context);
     context.rank_alone = 1;
     return;
   }
@@ -71,10 +84,18 @@ void join_ranks(TrainerContext& context) {
     if (context.options.process_group) features.add(Feature::OwnGroup);
     if (env_string("LOCKSTEP_TRACE")) features.add(Feature::Trace, "a trace (LOCKSTEP_TRACE)");
     features.require_together<UsageError>("Trainer");
-    context.survival = survival_with(std::make_unique<ElasticGroup>(group, engine), args);
+    survive_with(std::make_unique<ElasticGroup>(group, engine), context);
   }
   context.is_rank = context.is_rank || group;
   context.group = group && group->world_size() > 1 ? group : nullptr;
+}
+
+void leave_ranks(TrainerContext& context) noexcept {
+  try {
+    if (context.elastic && context.elastic->is_late()) context.elastic->leave();
+  } catch (const std::exception& error) {
+    log_info("the other ranks are not told that this one has finished: {}", error.what());
+  }
 }
 
 }  // namespace lockstep

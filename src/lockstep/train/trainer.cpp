@@ -18,6 +18,7 @@
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/local_device.h"
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/parallel/deferred.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
@@ -32,7 +33,7 @@
 #include "lockstep/train/joined_ranks.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/training_session.h"
-#include "lockstep/train/survival/survival.h"
+#include "lockstep/train/survival/hidden_group.h"
 #include "lockstep/train/trainer_context.h"
 #include "lockstep/train/weights/model_folder.h"
 #include "lockstep/train/weights/model_weights.h"
@@ -71,7 +72,7 @@ struct Trainer::Implementation {
           run_together(context.group, what, [&] {
             if (context.rank() != 0) return;
             // After the training another rank may be the first one than the one that has written so far.
-            if (has_trained && context.survival) context.training_folder->take(OutputFolderLock::Awaited::Any);
+            if (has_trained && context.elastic) context.training_folder->take(OutputFolderLock::Awaited::Any);
             if (has_trained) context.training_folder->keep();
             body();
           });
@@ -90,7 +91,7 @@ struct Trainer::Implementation {
   // A call that the ranks make together, and repeat if one of them is lost meanwhile. @param alone  what a rank does
   // that has missed its end
   void section(const std::function<void()>& body, const std::function<void()>& alone) {
-    context.survival ? context.survival->section(context, body, alone) : body();
+    context.elastic ? context.elastic->section(body, alone) : body();
   }
   // Metrics beside a model that this training has replaced.
   void remove_replaced(const std::string& place) {
@@ -157,7 +158,7 @@ Trainer::Trainer(TrainerOptions options) {
 }
 
 Trainer::~Trainer() {
-  if (implementation_ && implementation_->context.survival) implementation_->context.survival->leave();
+  if (implementation_) leave_ranks(implementation_->context);
 }
 
 TrainOutput Trainer::train() {
@@ -171,14 +172,14 @@ TrainOutput Trainer::train() {
                                  context.options.lengths.size(), context.options.train_dataset->size()),
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
-  if (context.survival && context.survival->is_late()) {
+  if (context.elastic && context.elastic->is_late()) {
     throw UsageError("a Trainer with survive_lost_ranks can train only once", context.where(),
                      "start a job for each training");
   }
   if (!context.training_folder) context.training_folder = std::make_shared<TrainingFolder>(context.args());
-  if (context.survival && context.survival->is_joining()) {
+  if (context.elastic && context.elastic->is_joining()) {
     context.training_folder->enter();
-    context.survival->join(context);
+    context.elastic->join();
   } else {
     implementation_->take_output_folder();
   }

@@ -11,18 +11,18 @@
 
 namespace lockstep {
 
-class Survival;
+class ElasticRanks;
 class TrainingFolder;
 
 /// The state that the parts of one Trainer share. Internal.
 struct TrainerContext {
   TrainerOptions options;
   MixedPrecision precision;
-  std::shared_ptr<Communicator> group;   ///< null: one process
-  bool is_rank = false;                  ///< a launcher or a process group made this process a rank, maybe the only one
-  int rank_alone = 0;                    ///< what `rank` returns if there is no group
-  std::shared_ptr<Survival> survival;    ///< null unless lost ranks are to be survived
-  std::shared_ptr<WeightShards> shards;  ///< the model's weights, if ranks have them in shards; else null
+  std::shared_ptr<Communicator> group;  ///< null: one process
+  bool is_rank = false;                 ///< a launcher or a process group made this process a rank, maybe the only one
+  int rank_alone = 0;                   ///< what `rank` returns if there is no group
+  std::shared_ptr<ElasticRanks> elastic;            ///< null unless lost ranks are to be survived
+  std::shared_ptr<WeightShards> shards;             ///< the model's weights, if ranks have them in shards; else null
   std::shared_ptr<TrainingFolder> training_folder;  ///< that is written into; null before the training
   TrainerState state;
   TrainerControl control;

@@ -78,7 +78,7 @@ TrainingData::TrainingData(const TrainerContext& context) {
 }
 
 TrainingData::TrainingData(const TrainerContext& context, std::shared_ptr<const Dataset> dataset, LookAt look) {
-  if (context.world_size() == 1 && !context.survival) return;
+  if (context.world_size() == 1 && !context.elastic) return;
   const bool is_known = dataset == context.options.eval_dataset;
   DataDigest digest = digest_of(dataset.get(), is_known ? context.options.eval_file : "", look);
   parts_ = {{"evaluation data", std::move(dataset), std::move(digest)}};

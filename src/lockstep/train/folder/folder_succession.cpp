@@ -9,11 +9,11 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/log.h"
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/net/long_work.h"
 #include "lockstep/train/folder/lost_logs.h"
 #include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/metrics_log_callback.h"
-#include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 namespace {
@@ -49,17 +49,17 @@ void FolderSuccession::wait(const std::string& what) {
   if (!is_awaited_) return;
   log_warning("{}: {} waits for the output folder {}, which is held by {}", context_.where(), what,
               context_.training_folder->path(), named(holder_));
-  const LongWork work(context_.survival->group()->membership(), "waiting for the output folder");
+  const LongWork work(context_.elastic->group()->membership(), "waiting for the output folder");
   const Deadline deadline = Deadline::after(kLongest);
   for (; is_awaited_; try_again()) {
-    context_.survival->require_all();
+    context_.elastic->require_all();
     if (deadline.passed()) context_.training_folder->take(OutputFolderLock::Awaited::Any, milliseconds(0));
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
 
 void FolderSuccession::take_at_the_end() {
-  const LongWork work(context_.survival->group()->membership(), "waiting for the output folder");
+  const LongWork work(context_.elastic->group()->membership(), "waiting for the output folder");
   context_.training_folder->take(OutputFolderLock::Awaited::Any);
   is_awaited_ = false;
   context_.state.is_world_process_zero = true;

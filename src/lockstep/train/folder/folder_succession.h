@@ -15,7 +15,7 @@ namespace lockstep {
 /// nothing, and what is logged is kept for them. Only what cannot be kept, such as a checkpoint, is waited for.
 class FolderSuccession {
  public:
-  /// @param context  outlives this object; with a Survival
+  /// @param context  outlives this object; with ElasticRanks
   explicit FolderSuccession(TrainerContext& context) : context_(context) {}
 
   /// This rank is the first one, and its callbacks do not know it yet. Tries to take the folder.

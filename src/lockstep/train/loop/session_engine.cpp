@@ -4,7 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/train/survival/survival.h"
+#include "lockstep/elastic/elastic_ranks.h"
 
 namespace lockstep {
 
@@ -20,7 +20,7 @@ UpdateRescue& SessionEngine::survive(std::unique_ptr<UpdateRescue> rescue) {
 std::string SessionEngine::make(bool are_level, bool is_new) {
   engine_ = make_gradient_engine(choice_, context_.args(), context_.options.model, context_.group, are_level);
   if (rescue_) {
-    const std::string refusal = rescue_->refusal(*context_.survival->group(), {}, parts_.plan.has_slices);
+    const std::string refusal = rescue_->refusal(*context_.elastic->group(), {}, parts_.plan.has_slices);
     tell_refused_fuse(refusal);
     if (!refusal.empty()) return "";
   }

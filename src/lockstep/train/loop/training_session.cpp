@@ -14,6 +14,7 @@
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/files/output_folder.h"
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/callbacks/default_flow.h"
 #include "lockstep/train/checks/earlier_results.h"
@@ -21,7 +22,7 @@
 #include "lockstep/train/checks/slow_rank.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/startup_advice.h"
-#include "lockstep/train/survival/survival.h"
+#include "lockstep/train/survival/hidden_group.h"
 
 namespace lockstep {
 
@@ -36,7 +37,7 @@ SessionCore::SessionCore(TrainerContext& of_trainer)
       engine(context, parts, choice) {}
 
 TrainingSession::TrainingSession(TrainerContext& context) : context_(context), args_(context.args()), core_(context) {
-  if (context.survival) ranks_ = std::make_unique<SurvivingRanks>(core_);
+  if (context.elastic) ranks_ = std::make_unique<SurvivingRanks>(core_);
   reset_state();
 }
 
@@ -118,21 +119,21 @@ TrainOutput TrainingSession::end_at_once() {
 }
 
 void TrainingSession::run_stages() {
-  Survival* const survival = context_.survival.get();
-  if (ranks_ && !ranks_->is_new()) survival->announce();
+  ElasticRanks* const elastic = context_.elastic.get();
+  if (ranks_ && !ranks_->is_new()) elastic->announce();
   while (core_.state.stage() != Stage::Done) {
     try {
       if (ranks_) ranks_->settle_if_changed();
       if (core_.state.stage() == Stage::Done) return;
-      if (survival != nullptr) begin_stage();
+      if (elastic != nullptr) begin_stage();
       run_stage();
       if (ranks_) ranks_->note_end_of_stage();
       core_.state.end_stage();
-      if (survival == nullptr) continue;
-      survival->advance();
+      if (elastic == nullptr) continue;
+      elastic->advance();
       core_.state.note_place();
     } catch (...) {
-      if (survival == nullptr) throw;
+      if (elastic == nullptr) throw;
       ranks_->recover(std::current_exception());
     }
   }
@@ -153,10 +154,10 @@ void TrainingSession::run_stage() {
     case Stage::Begin:
     case Stage::Finish:
       if (core_.state.stage() == Stage::Finish) core_.checkpoints.wait();
-      if (context_.survival && context_.group) context_.group->barrier();
+      if (context_.elastic && context_.group) context_.group->barrier();
       if (core_.state.stage() == Stage::Begin) return;
       if (core_.engine.get() != nullptr) core_.engine.get()->finish();
-      if (context_.survival) context_.survival->end_training();
+      if (context_.elastic) context_.elastic->close();
       return;
     case Stage::EpochBegin:
       return begin_epoch();
@@ -169,7 +170,7 @@ void TrainingSession::run_stage() {
       return;
     case Stage::Control:
     case Stage::EpochControl: {
-      bool waits = context_.survival && context_.survival->someone_waits();
+      bool waits = context_.elastic && context_.elastic->someone_waits();
       context_.agree_on_control(&waits);
       core_.state.notes().joiner_waits = core_.state.notes().joiner_waits || waits;
       core_.state.notes().epoch_ended = core_.state.stage() == Stage::EpochControl;
@@ -244,7 +245,7 @@ void TrainingSession::evaluate(Evaluate purpose) {
 }
 
 TrainOutput TrainingSession::finish(double runtime_s) {
-  if (context_.survival) core_.first.take_folder_at_the_end();
+  if (context_.elastic) core_.first.take_folder_at_the_end();
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
   if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !core_.update.stop_was_asked()) {
@@ -273,7 +274,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   const auto compare_waits = [&] {
     slow = context_.world_size() > 1 ? slow_rank_line(*context_.group, core_.update.waited_s(), training_s) : "";
   };
-  context_.survival ? context_.survival->section(context_, compare_waits, [] {}) : compare_waits();
+  context_.elastic ? context_.elastic->section(compare_waits, [] {}) : compare_waits();
   if (!slow.empty()) context_.print(slow);
   const std::string flat = core_.state.notes().first_step == 0
                                ? flat_loss_line(context_.state.log_history, context_.args().learning_rate)

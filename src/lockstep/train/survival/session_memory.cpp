@@ -9,6 +9,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/random/mix_bits.h"
 #include "lockstep/comm/broadcast_text.h"
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/net/worlds/world_member.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
@@ -16,7 +17,6 @@
 #include "lockstep/tensor/tensors_of.h"
 #include "lockstep/train/loop/startup_advice.h"
 #include "lockstep/train/survival/passed_on.h"
-#include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 namespace {
@@ -100,7 +100,7 @@ void SessionMemory::keep_place() {
   if (!keeps_places()) return;
   TrainingMemory::Place place;
   place.text = state_.passed_on(memory_.purpose(), /*has_history=*/false);
-  place.position = context_.survival->position();
+  place.position = context_.elastic->position();
   place.options = parts_.updater.optimizer().group_options();
   place.buffers = bytes_of(state_.buffers_before());
   if (!digest_of_untrained_) digest_of_untrained_ = digest_of(state_.untrained());
@@ -127,7 +127,7 @@ void SessionMemory::keep_update(const UpdateTotals& totals) {
 }
 
 bool SessionMemory::finds_place() {
-  Communicator& group = *context_.survival->group();
+  Communicator& group = *context_.elastic->group();
   // The ranks' weights may differ so far: then they get those of the first one.
   const bool decides = context_.rank() == 0 && job_memory_;
   memory_.set_purpose(broadcast_text(group, decides ? digest_of_training() : ""));
@@ -162,7 +162,7 @@ void SessionMemory::continue_training() {
   parts_.updater.optimizer().load_group_options(place.options);
   memory_.set_purpose(state_.take_over(place.text));
   context_.state.log_history = entries_of(place.log);
-  context_.survival->set_position(place.position);
+  context_.elastic->set_position(place.position);
   copy_to_buffers(place.buffers, model_);
   state_.return_to_place();
   rescue_.adopt(true, /*may_be_unfinished=*/true);
@@ -193,13 +193,13 @@ void SessionMemory::finish_update(const TrainingMemory::Place& place) {
   parts_.updater.note_step(rescue_.state()->norm());
   update_.end(kept.totals, true);
   state_.end_stage();
-  context_.survival->advance();
+  context_.elastic->advance();
   state_.note_place();
 }
 
 // A process that has not got the training's state, as those that had it are lost, says nothing of the training.
 void SessionMemory::note_failure(const std::exception_ptr& failure) {
-  if (context_.survival->position() < 0) return;
+  if (context_.elastic->position() < 0) return;
   try {
     require_lost_rank(failure);
   } catch (...) {

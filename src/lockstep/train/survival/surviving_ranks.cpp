@@ -23,60 +23,46 @@ SurvivingRanks::SurvivingRanks(SessionCore& core)
       checkpoints_(core.checkpoints),
       state_(core.state),
       engine_(core.engine),
-      survival_(*context_.survival),
+      elastic_(*context_.elastic),
       job_memory_(JobMemoryMap::of_rank()),
-      rescue_(engine_.survive(make_rescue())),
+      rescue_(engine_.survive(
+          elastic_.make_rescue(parts_.updater.optimizer(), RescueMemory{job_memory_, true}, [this] { note_group(); }))),
       memory_(core, rescue_, job_memory_),
-      is_new_(survival_.position() < 0),
-      must_settle_(is_new_) {}
+      is_new_(elastic_.position() < 0) {}
 
 void SurvivingRanks::recover(const std::exception_ptr& failure) {
   require_lost_rank(failure);
   engine_.reset();  // both hold the group, whose end the others may have to notice
   checkpoints_.forget_ranks();
-  must_settle_ = true;
   state_.restore_control();
-  if (!std::exchange(has_regrouped_, false)) regroup(failure);
+  elastic_.recover(failure);
+  note_group();
 }
 
 // Callbacks see themselves on the first rank once the output folder is its own.
-void SurvivingRanks::regroup(const std::exception_ptr& failure) {
-  survival_.recover(context_, failure);
+void SurvivingRanks::note_group() {
+  checkpoints_.forget_ranks();
   context_.state.is_world_process_zero = core_.first.has_begun();
 }
 
-std::unique_ptr<UpdateRescue> SurvivingRanks::make_rescue() {
-  UpdateRescue::Ranks ranks;
-  ranks.regroup = [this](const std::exception_ptr& failure) {
-    regroup(failure);
-    checkpoints_.forget_ranks();
-    must_settle_ = has_regrouped_ = true;
-    return survival_.group();
-  };
-  ranks.meet = [this](InterruptedUpdate* update) { return survival_.meet(update); };
-  return std::make_unique<UpdateRescue>(parts_.updater.optimizer(), std::move(ranks), RescueMemory{job_memory_, true});
-}
-
 void SurvivingRanks::settle_if_changed() {
-  if (must_settle_) settle();
+  if (elastic_.must_settle()) settle();
 }
 
 void SurvivingRanks::admit() {
   engine_.reset();
   checkpoints_.forget_ranks();
-  must_settle_ = true;
-  survival_.admit(context_);
+  elastic_.admit();
   settle();
 }
 
 void SurvivingRanks::settle() {
   engine_.reset();
-  has_regrouped_ = false;
-  survival_.meet();
+  elastic_.begin_group();
   const Regrouped ranks = look_at_ranks();
   const bool stays = ranks.stays_in_memory();
   if (!stays) rescue_.take_whole();
-  const Standing standing = survival_.compare();
+  const Standing standing = elastic_.compare();
   if (!stays) rescue_.forget_memory();
   if (settle_late(standing)) return rescue_.take_whole();
   if (!standing.all_equal) receive_state(standing, ranks);
@@ -85,17 +71,16 @@ void SurvivingRanks::settle() {
   engine_.choose_again();
   rescue_.adopt(stays, /*may_be_unfinished=*/false, ranks.hosts_with_state);
   engine_.make(/*are_level=*/true, is_new_);
-  must_settle_ = false;
-  survival_.settled(context_);
+  elastic_.settled();
   core_.first.note_ranks();
   const bool is_new = std::exchange(is_new_, false);
-  if (is_new) survival_.announce();  // the others have let it in, and it continues what they do
+  if (is_new) elastic_.announce();  // the others have let it in, and it continues what they do
   core_.first.begin_callbacks(is_new);
 }
 
 // Collective.
 SurvivingRanks::Regrouped SurvivingRanks::look_at_ranks() const {
-  Communicator& group = *survival_.group();
+  Communicator& group = *elastic_.group();
   const MemoryHosts hosts = MemoryHosts::of(group, job_memory_.get());
   const bool can_fuse = rescue_.refusal(group, {}, parts_.plan.has_slices).empty() && context_.args().fuse;
   const bool knows = !is_new_ && rescue_.state() != nullptr && rescue_.has_memory();
@@ -117,23 +102,23 @@ SurvivingRanks::Regrouped SurvivingRanks::look_at_ranks() const {
 // True if a rank has left the training: then all have its whole result, and no state is needed.
 bool SurvivingRanks::settle_late(const Standing& standing) {
   if (!standing.is_late) return false;
-  must_settle_ = false;
+  elastic_.settled();
   if (state_.stage() == Stage::Finish) {
-    survival_.end_training();
-    survival_.advance();
+    elastic_.close();
+    elastic_.advance();
     state_.end_stage();
   }
   if (state_.stage() != Stage::LoadBest) {
     throw Error("another rank has ended the training, and this one has not", context_.where(),
                 "this is a fault of the library; resume from the last checkpoint");
   }
-  others_are_done_ = standing.newest > survival_.position();
+  others_are_done_ = standing.newest > elastic_.position();
   return true;
 }
 
 void SurvivingRanks::receive_state(const Standing& standing, const Regrouped& ranks) {
   Communicator& group = *context_.group;
-  const bool is_behind = survival_.position() < standing.newest;
+  const bool is_behind = elastic_.position() < standing.newest;
   if (ranks.has_new) {
     const std::string data = broadcast_text(group, parts_.data.text(), standing.source);
     if (is_new_) parts_.data.require_as_ranks(data);
@@ -144,7 +129,7 @@ void SurvivingRanks::receive_state(const Standing& standing, const Regrouped& ra
   // only updates, which all ranks finish or none, change buffers. The rest is taken over at once, after the last
   // message.
   const bool stays_whole = ranks.stays_in_memory() && state_.stage() != Stage::Update;
-  if (is_behind && !stays_whole) survival_.set_position(-1);
+  if (is_behind && !stays_whole) elastic_.set_position(-1);
   state_.restore_buffers();
   std::vector<at::Tensor> tensors;
   if (!ranks.stays_in_memory()) {
@@ -165,7 +150,7 @@ void SurvivingRanks::receive_state(const Standing& standing, const Regrouped& ra
   if (!is_behind) return;
   memory_.set_purpose(state_.take_over(text));
   state_.note_buffers();
-  survival_.set_position(standing.newest);
+  elastic_.set_position(standing.newest);
 }
 
 }  // namespace lockstep

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/loop/session_core.h"
 #include "lockstep/train/survival/session_memory.h"
-#include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 
@@ -16,7 +16,7 @@ namespace lockstep {
 /// state of one that is not. Then all of them begin the stage again that was under way.
 class SurvivingRanks {
  public:
-  /// @param core  outlives this object; its context has a Survival
+  /// @param core  outlives this object; its context has ElasticRanks
   explicit SurvivingRanks(SessionCore& core);
   SurvivingRanks(const SurvivingRanks&) = delete;
   SurvivingRanks& operator=(const SurvivingRanks&) = delete;
@@ -46,8 +46,7 @@ class SurvivingRanks {
     bool stays_in_memory() const { return !hosts_with_state.empty(); }
   };
 
-  void regroup(const std::exception_ptr& failure);
-  std::unique_ptr<UpdateRescue> make_rescue();
+  void note_group();
   void settle();
   Regrouped look_at_ranks() const;
   bool settle_late(const Standing& standing);
@@ -59,13 +58,11 @@ class SurvivingRanks {
   TrainingCheckpoints& checkpoints_;
   SessionState& state_;
   SessionEngine& engine_;
-  Survival& survival_;
+  ElasticRanks& elastic_;
   std::shared_ptr<JobMemoryMap> job_memory_;
   UpdateRescue& rescue_;
   SessionMemory memory_;
   bool is_new_;
-  bool must_settle_;            // the ranks have changed
-  bool has_regrouped_ = false;  // in a step, which then failed
   bool others_are_done_ = false;
 };
 
