@@ -13,7 +13,7 @@
 #include "device.h"
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/mnist.h"
-#include "lockstep/elastic/elastic_loop.h"
+#include "lockstep/elastic/on_rank_change.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -78,33 +78,34 @@ void train(const Arguments& args) {
   state.optimizers = {&optimizer};
   state.data = {data};  // ranks compare what they have read
 
-  int rank = 0;
-  ls::elastic_loop(args.steps, state, [&](ls::ElasticSteps& steps) {
+  auto run = ls::on_rank_change(state, [&](const std::shared_ptr<ls::Communicator>& group) {
     // Called again after each change of ranks: all that belongs to a group is made here
-    rank = steps.group()->rank();
-    say_that_devices_are_unused("elastic_loop", rank);
-    if (rank == 0)
-      std::printf("From step %ld on: ranks in all: %d\n", static_cast<long>(steps.step()), steps.group()->world_size());
+    say_that_devices_are_unused("on_rank_change", group->rank());
+    if (group->rank() == 0) std::printf("Ranks in all: %d\n", group->world_size());
     ls::DistributedDataParallelOptions options;
-    options.process_group = steps.group();
+    options.process_group = group;
     options.virtual_shards = args.shards;
-    ls::DistributedDataParallel ddp(model, options);
-    ddp.fuse(optimizer);
-    while (steps.next()) {
-      ddp.run_shards(static_cast<std::uint64_t>(steps.step()), [&](std::int64_t shard) {
-        ls::Batch batch = samples.of(steps.step(), shard);
-        const torch::Tensor loss = torch::nn::functional::cross_entropy(ddp(batch["images"]), batch["labels"]);
+    auto ddp = std::make_unique<ls::DistributedDataParallel<ls::ConvNet>>(model, options);
+    ddp->fuse(optimizer);
+    return ddp;
+  });
+  while (run.step() < args.steps) {
+    run.make_step([&](auto& ddp) {
+      ddp->run_shards(static_cast<std::uint64_t>(run.step()), [&](std::int64_t shard) {
+        ls::Batch batch = samples.of(run.step(), shard);
+        const torch::Tensor loss = torch::nn::functional::cross_entropy((*ddp)(batch["images"]), batch["labels"]);
         loss.backward();
         if (shard == 0) loss_of_step = loss.item<double>();
       });
       optimizer.step();
-      if (rank == 0 && (steps.step() + 1) % 50 == 0) {
-        std::printf("Step [%ld/%ld], Loss: %.4f\n", static_cast<long>(steps.step() + 1), static_cast<long>(args.steps),
+      if (run.group()->rank() == 0 && (run.step() + 1) % 50 == 0) {
+        std::printf("Step [%ld/%ld], Loss: %.4f\n", static_cast<long>(run.step() + 1), static_cast<long>(args.steps),
                     loss_of_step);
       }
-    }
-  });
-  if (rank == 0) {
+    });
+  }
+  run.finish();
+  if (run.group()->rank() == 0) {
     std::printf("Accuracy on the test images: %.2f %%\n", accuracy(model, *ls::mnist(args.data, ls::Split::Test)));
   }
   ls::destroy_process_group();

@@ -104,7 +104,7 @@
 #include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
 #include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
 
-#include "lockstep/elastic/elastic_loop.h"    // a loop that survives lost ranks
+#include "lockstep/elastic/elastic_loop.h"    // deprecated: on_rank_change
 #include "lockstep/elastic/elastic_state.h"   // what its ranks give each other
 #include "lockstep/elastic/on_rank_change.h"  // lets a program's own loop survive lost ranks
 

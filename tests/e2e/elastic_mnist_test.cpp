@@ -1,4 +1,4 @@
-// Tests the example of `elastic_loop`: a rank is killed, and the losses are those of the undisturbed loop.
+// Tests the example of `on_rank_change`: a rank is killed, and the losses are those of the undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         CudaExample{"elastic_mnist",
                     kTwoRanks,
                     {"--data", "FILES/digits", "--steps", "2", "--shards", "2", "--batch_size", "5"},
-                    "elastic_loop computes on the CPU alone",
+                    "on_rank_change computes on the CPU alone",
                     0},
         CudaExample{"dp_sentiment",
                     {},

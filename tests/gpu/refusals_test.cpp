@@ -10,7 +10,7 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/data/tensor_dataset.h"
-#include "lockstep/elastic/elastic_loop.h"
+#include "lockstep/elastic/on_rank_change.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -131,11 +131,11 @@ INSTANTIATE_TEST_SUITE_P(
                     }},
         CudaRefusal{"trainer_virtual_shards", kOrder,
                     [](const auto& group) { train_with(group, [](auto& args) { args.virtual_shards = 4; }); }},
-        CudaRefusal{"elastic_loop", "a loop that survives lost ranks, with a tensor on cuda:",
+        CudaRefusal{"on_rank_change", "a loop that survives lost ranks, with a tensor on cuda:",
                     [](const auto& /*group*/) {
                       ElasticState state;
                       state.tensors = small_model()->parameters();
-                      elastic_loop(1, state, [](ElasticSteps& /*steps*/) {});
+                      const auto run = on_rank_change(state, [](const auto& of_rank) { return of_rank; });
                     }}),
     [](const auto& test) { return test.param.name; });
 

@@ -1,13 +1,13 @@
-// A rank of a small training in lockstep::elastic_loop, on four virtual shards.
-//   elastic_rank [fuse|accelerate|own|own-fuse|MISTAKE] STEPS [RANK STEP PLACE]...
-// With fuse its updates are fused; with accelerate they are those of an Accelerator; with own the loop is the
-// program's, and calls lockstep::on_rank_change. Mistakes: with early it calls init_process_group before, with twice it
-// asks for a second loop, with unfinished its own loop ends without finish, and with uneven rank 0 ends it one step
-// before others; with no-buffers and no-optimizer (fused) the state has none; with other-rates each rank chooses a
-// learning rate in step 5; with late-exchange, and fuse-late-exchange, ranks meet after the update, and in step 5 rank
-// 1 kills itself before; with fuse-caught-loss the step catches what the update throws; with skips-RANK, and
-// fuse-skips-RANK, that rank does nothing in step 5. With data the state has numbered rows to compare; with other-data
-// those of rank 1 are in another order; with joiner-data those of a process that takes a lost rank's place.
+// A rank of a small training that survives lost ranks by lockstep::on_rank_change, on four virtual shards.
+//   elastic_rank [fuse|accelerate|loop|MISTAKE] STEPS [RANK STEP PLACE]...
+// With fuse its updates are fused; with accelerate they are those of an Accelerator; with loop its loop is the
+// deprecated lockstep::elastic_loop. Mistakes: with early it calls init_process_group before, with twice it asks for a
+// second loop, with unfinished the loop ends without finish, and with uneven rank 0 ends it one step before others;
+// with no-buffers and no-optimizer (fused) the state has none; with other-rates each rank chooses a learning rate in
+// step 5; with late-exchange, and fuse-late-exchange, ranks meet after the update, and in step 5 rank 1 kills itself
+// before; with fuse-caught-loss the step catches what the update throws; with skips-RANK, and fuse-skips-RANK, that
+// rank does nothing in step 5. With data the state has numbered rows to compare; with other-data those of rank 1 are in
+// another order; with joiner-data those of a process that takes a lost rank's place.
 //
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last
 // shard), gradients (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it
@@ -262,41 +262,59 @@ struct Training {
   }
 };
 
-void make_steps_of_accelerator(lockstep::ElasticSteps& now, Training& training) {
+// What belongs to a group.
+struct OfGroup {
+  std::shared_ptr<void> owned;
+  Wrapper wrapper;
+};
+
+OfGroup accelerated_for(const Group& group, Training& training) {
   lockstep::AcceleratorOptions options;
   options.cpu = true;
-  options.ddp = training.on_shards_of(now.group());
-  lockstep::Accelerator accelerator(options);
-  auto prepared = accelerator.prepare(training.model, training.optimizer);
-  auto& net = std::get<0>(prepared);
-  auto& steps = std::get<1>(prepared);
-  const Wrapper wrapper{[&](const at::Tensor& x) { return net(x); },
-                        [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
-                          accelerator.run_shards(net, static_cast<std::uint64_t>(step), body);
-                        },
-                        [&](const at::Tensor& loss) { accelerator.backward(loss); }, [&] { steps.step(); },
-                        net.ddp().shards().end - 1};
-  while (now.next()) training.make(now.step(), now.group(), wrapper);
+  options.ddp = training.on_shards_of(group);
+  struct Parts {
+    explicit Parts(const lockstep::AcceleratorOptions& how, Training& of)
+        : accelerator(how), prepared(accelerator.prepare(of.model, of.optimizer)) {}
+    lockstep::Accelerator accelerator;
+    decltype(accelerator.prepare(training.model, training.optimizer)) prepared;
+  };
+  const auto parts = std::make_shared<Parts>(options, training);
+  lockstep::Accelerator& accelerator = parts->accelerator;
+  auto& net = std::get<0>(parts->prepared);
+  auto& steps = std::get<1>(parts->prepared);
+  return {
+      parts,
+      {[&](const at::Tensor& x) { return net(x); },
+       [&](std::int64_t step, const std::function<void(std::int64_t)>& body) {
+         accelerator.run_shards(net, static_cast<std::uint64_t>(step), body);
+       },
+       [&](const at::Tensor& loss) { accelerator.backward(loss); }, [&] { steps.step(); }, net.ddp().shards().end - 1}};
 }
 
-void make_steps_in_elastic_loop(std::int64_t steps, Training& training, const std::string& how) {
-  lockstep::elastic_loop(steps, training.state(), [&](lockstep::ElasticSteps& now) {
-    if (how == "accelerate") return make_steps_of_accelerator(now, training);
-    const auto ddp = training.wrapped_for(now.group(), how.rfind("fuse", 0) == 0 || how == "no-optimizer");
-    const Wrapper wrapper = training.steps_of(*ddp);
-    while (now.next()) training.make(now.step(), now.group(), wrapper);
-  });
-  if (how == "twice") lockstep::elastic_loop(steps, training.state(), [](lockstep::ElasticSteps&) {});
+OfGroup made_for(const Group& group, Training& training, const std::string& how) {
+  if (how == "accelerate") return accelerated_for(group, training);
+  const std::shared_ptr<Ddp> ddp = training.wrapped_for(group, how.rfind("fuse", 0) == 0 || how == "no-optimizer");
+  return {ddp, training.steps_of(*ddp)};
 }
 
-void make_steps_in_own_loop(std::int64_t steps, Training& training, const std::string& how) {
-  auto run = lockstep::on_rank_change(
-      training.state(), [&](const Group& group) { return training.wrapped_for(group, how == "own-fuse"); });
+void make_steps(std::int64_t steps, Training& training, const std::string& how) {
+  auto run =
+      lockstep::on_rank_change(training.state(), [&](const Group& group) { return made_for(group, training, how); });
   if (how == "uneven" && run.group()->rank() == 0) --steps;
   while (run.step() < steps) {
-    run.make_step([&](std::unique_ptr<Ddp>& ddp) { training.make(run.step(), run.group(), training.steps_of(*ddp)); });
+    run.make_step([&](OfGroup& made) { training.make(run.step(), run.group(), made.wrapper); });
   }
   if (how != "unfinished") run.finish();
+}
+
+void make_steps_in_elastic_loop(std::int64_t steps, Training& training) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  lockstep::elastic_loop(steps, training.state(), [&](lockstep::ElasticSteps& now) {
+    const OfGroup made = made_for(now.group(), training, "fuse");
+    while (now.next()) training.make(now.step(), now.group(), made.wrapper);
+  });
+#pragma GCC diagnostic pop
 }
 
 int run(std::int64_t steps, const std::string& how) {
@@ -306,18 +324,14 @@ int run(std::int64_t steps, const std::string& how) {
   if (checkpoint != nullptr && std::filesystem::exists(checkpoint) && is_rank_0_of_the_start()) {
     training.load(checkpoint);
   }
-  const std::set<std::string> own{"own", "own-fuse", "unfinished", "uneven"};
   const std::set<std::string> mistakes{"no-buffers",         "no-optimizer",     "other-rates", "late-exchange",
                                        "fuse-late-exchange", "fuse-caught-loss", "skips-0",     "skips-1",
                                        "fuse-skips-0",       "fuse-skips-1",     "data",        "other-data",
                                        "joiner-data"};
   if (mistakes.count(how) != 0) training.mistake = how;
   if (how == "early") lockstep::init_process_group();
-  if (own.count(how) != 0) {
-    make_steps_in_own_loop(steps, training, how);
-  } else {
-    make_steps_in_elastic_loop(steps, training, how);
-  }
+  how == "loop" ? make_steps_in_elastic_loop(steps, training) : make_steps(steps, training, how);
+  if (how == "twice") make_steps(steps, training, how);
   if (training.counts.begun != steps || training.counts.made != steps) {
     throw std::runtime_error("began " + std::to_string(training.counts.begun) + " steps, and made " +
                              std::to_string(training.counts.made));

@@ -11,8 +11,8 @@
 
 namespace lockstep::simulation {
 
-/// The program of one process: a training in the manner of `elastic_loop`, with the library's WorldMember. Its model is
-/// a digest, which shows any step or sample that was lost or used twice.
+/// The program of one process: a training in the manner of `on_rank_change`, with the library's WorldMember. Its model
+/// is a digest, which shows any step or sample that was lost or used twice.
 class Rank : private WorldLinks {
  public:
   /// @param world  of the processes that the launcher started together; without members for a successor

@@ -11,7 +11,7 @@ namespace lockstep {
 
 class ElasticProgress;
 
-/// The steps of an elastic loop, for its body.
+/// The steps of an `elastic_loop`, for its body.
 class ElasticSteps {
  public:
   /// The ranks that there are now.
@@ -31,8 +31,10 @@ class ElasticSteps {
   bool has_begun_ = false;
 };
 
+/// Deprecated: `on_rank_change` does the same for a loop that stays the program's own, and docs/reference/survival.md
+/// has what to write. Goes after the next release.
+///
 /// Makes the steps from `state.first_step` to `steps` on ranks that may be lost, and replaced, while the process lives.
-/// `on_rank_change` does it for a loop that stays the program's own.
 ///
 ///     lockstep::elastic_loop(1000, {tensors, {&optimizer}}, [&](lockstep::ElasticSteps& steps) {
 ///       lockstep::DistributedDataParallelOptions options;
@@ -57,7 +59,8 @@ class ElasticSteps {
 /// place cannot call it.
 /// @throws UsageError  without `lockstep run`
 /// @throws Error  what the body throws, if no rank is lost
-void elastic_loop(std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,
-                  const ProcessGroupOptions& options = {});
+[[deprecated("use on_rank_change: docs/reference/survival.md")]] void elastic_loop(
+    std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,
+    const ProcessGroupOptions& options = {});
 
 }  // namespace lockstep

@@ -92,8 +92,7 @@ class [[nodiscard]] ElasticRun : public ElasticRunBase {
 };
 
 /// Lets a program with a loop of its own continue when ranks are lost, and when processes take their places: `wrap` is
-/// called for the first ranks, and again after each change of ranks. `elastic_loop` does the same for a loop that it
-/// calls.
+/// called for the first ranks, and again after each change of ranks.
 ///
 ///     auto run = lockstep::on_rank_change(state, [&](const std::shared_ptr<lockstep::Communicator>& group) {
 ///       lockstep::DistributedDataParallelOptions options;

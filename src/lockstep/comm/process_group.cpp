@@ -79,8 +79,7 @@ namespace {
 void join_job(const ProcessGroupOptions& options, Default& current) {
   if (is_replacement() && options.init_method == "env://") {
     throw UsageError("init_process_group in a process that takes a lost rank's place, which the other ranks let in",
-                     "this process",
-                     "leave it out: elastic_loop, on_rank_change, and Trainer with survive_lost_ranks join the job");
+                     "this process", "leave it out: on_rank_change, and Trainer with survive_lost_ranks join the job");
   }
   require_readable_environment();
   adopt_launcher_environment();

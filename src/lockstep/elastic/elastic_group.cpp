@@ -72,8 +72,8 @@ std::string survival_file() {
 void claim_process() {
   static std::atomic<bool> is_claimed{false};
   if (!is_claimed.exchange(true)) return;
-  throw UsageError("a second elastic_loop, on_rank_change, or Trainer with survive_lost_ranks, in one process",
-                   "this process", "do all steps in one of them, or start a job for each");
+  throw UsageError("a second on_rank_change, or Trainer with survive_lost_ranks, in one process", "this process",
+                   "do all steps in one of them, or start a job for each");
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ std::chrono::milliseconds timeout_of_job(const std::string& engine);
 
 /// A group whose ranks change while its processes live: the default group of a job that survives lost ranks. After a
 /// failure `recover` forms a group of those that are left, and `admit` one with processes that joined. What the ranks
-/// compute is their own matter; `elastic_loop` and Trainer agree on it. One in a process, because a rank that has left
-/// does not come back; one thread at a time.
+/// compute is their own matter; `ElasticProgress` and Trainer agree on it. One in a process, because a rank that has
+/// left does not come back; one thread at a time.
 class ElasticGroup : private WorldLinks {
  public:
   /// Takes over `group`, which is the default group.

@@ -1,5 +1,4 @@
-// Tests lockstep::elastic_loop and on_rank_change under `lockstep run`: ranks that kill themselves at chosen places of
-// a step.
+// Tests lockstep::on_rank_change under `lockstep run`: ranks that kill themselves at chosen places of a step.
 #include <string>
 #include <utility>
 
@@ -50,13 +49,13 @@ void expect_bits_of_the_undisturbed_loop(const DeathsCase& c, const std::string&
   EXPECT_TRUE(has(end.out, c.seen)) << end.out;
 }
 
-TEST_P(ElasticLoop, AProgramsOwnLoopFinishesWithTheBitsOfTheUndisturbedLoop) {
-  expect_bits_of_the_undisturbed_loop(GetParam(), "own");
+TEST_P(ElasticLoop, TheOthersFinishWithTheBitsOfTheUndisturbedLoop) {
+  expect_bits_of_the_undisturbed_loop(GetParam(), "");
 }
-TEST_P(ElasticLoop, AProgramsOwnLoopWhoseUpdatesAreFusedToo) {
-  expect_bits_of_the_undisturbed_loop(GetParam(), "own-fuse");
-}
+TEST_P(ElasticLoop, ALoopWhoseUpdatesAreFusedToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "fuse"); }
 TEST_P(ElasticLoop, ALoopOfAnAcceleratorToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "accelerate"); }
+// elastic_loop, as long as it is there.
+TEST_P(ElasticLoop, ALoopThatTheLibraryCallsToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "loop"); }
 
 // Other places of a step are Long's: the parts of a step in which a rank may be lost are those of
 // tests/parallel/fused/survival, and the agreement on the next group is simulated.
@@ -70,10 +69,6 @@ TEST_P(ElasticLoopLong, TheOthersFinishWithTheBitsOfTheUndisturbedLoop) {
 }
 TEST_P(ElasticLoopLong, ALoopWhoseUpdatesAreFusedToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "fuse"); }
 TEST_P(ElasticLoopLong, ALoopOfAnAcceleratorToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "accelerate"); }
-TEST_P(ElasticLoopLong, AProgramsOwnLoopToo) { expect_bits_of_the_undisturbed_loop(GetParam(), "own"); }
-TEST_P(ElasticLoopLong, AProgramsOwnLoopWhoseUpdatesAreFusedToo) {
-  expect_bits_of_the_undisturbed_loop(GetParam(), "own-fuse");
-}
 
 INSTANTIATE_TEST_SUITE_P(
     Places, ElasticLoopLong,
@@ -93,27 +88,25 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Seconds: two jobs of three ranks, which pause in each step.
 TEST(ElasticLoopJobs, ARankThatHasHalfUpdatedIsSurvived) {
-  expect_bits_of_the_undisturbed_loop({"", 3, {"1", "5", "writing"}, "ranks 2 to 3"}, "own-fuse");
+  expect_bits_of_the_undisturbed_loop({"", 3, {"1", "5", "writing"}, "ranks 2 to 3"}, "fuse");
 }
 
 TEST(ElasticLoopJobsLong, RanksThatHaveHalfUpdatedAreSurvivedWhoeverTheyAre) {
-  for (const char* how : {"fuse", "own-fuse"}) {
-    for (const char* rank : {"0", "1", "2"}) {
-      expect_bits_of_the_undisturbed_loop({"", 3, {rank, "5", "writing"}, "ranks 2 to 3"}, how);
-    }
-    expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "5", "writing"}, "ranks 2 to 4"}, how);
-    expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "4", "writing"}, "ranks 2 to 4"}, how);
-    expect_bits_of_the_undisturbed_loop({"", 2, {"1", "11", "writing"}, "ranks 1 to 2"}, how);
+  for (const char* rank : {"0", "1", "2"}) {
+    expect_bits_of_the_undisturbed_loop({"", 3, {rank, "5", "writing"}, "ranks 2 to 3"}, "fuse");
   }
+  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "5", "writing"}, "ranks 2 to 4"}, "fuse");
+  expect_bits_of_the_undisturbed_loop({"", 4, {"1", "4", "writing", "2", "4", "writing"}, "ranks 2 to 4"}, "fuse");
+  expect_bits_of_the_undisturbed_loop({"", 2, {"1", "11", "writing"}, "ranks 1 to 2"}, "fuse");
 }
 
 // Seconds: two jobs, and a process that loads LibTorch to replace a rank.
 TEST(ElasticLoopJobs, ALostRankIsReplacedAndTheLauncherReportsBoth) {
   const ProgramEnd calm = run({"--nproc-per-node=1"}, elastic_rank(kManySteps), {{"OMP_NUM_THREADS", "1"}});
-  const Words all{"own-fuse", "", "fuse", "accelerate", "own"};
+  const Words all{"fuse", "", "accelerate", "loop"};
   for (const std::string& how : Words(all.begin(), test_size(all.begin() + 1, all.end()))) {
     Words program = elastic_rank(kManySteps, how);
-    program.insert(program.end(), {"1", "5", has(how, "fuse") ? "writing" : "shard", "2", "6", "slow"});
+    program.insert(program.end(), {"1", "5", how == "fuse" ? "writing" : "shard", "2", "6", "slow"});
     const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=1"}, program, {{"OMP_NUM_THREADS", "1"}});
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     EXPECT_TRUE(has(end.err, "killed by SIGKILL (Killed). The others continue with 1 rank on this host")) << end.err;
@@ -132,7 +125,7 @@ TEST(ElasticLoopJobs, IfAllRanksDieTheyAreStartedAgainAsBefore) {
 // Rank 0 alone reads the checkpoint; with it, it is lost two steps later.
 TEST(ElasticLoopJobs, ALoopContinuesFromACheckpointThatOneRankReads) {
   const TemporaryFolder folder;
-  const Words all{"own-fuse", "", "fuse", "own"};
+  const Words all{"fuse", "", "loop"};
   for (const std::string& how : Words(all.begin(), test_size(all.begin() + 1, all.end()))) {
     const std::string file = folder / ("checkpoint" + how);
     const Changes with{{"OMP_NUM_THREADS", "1"}, {"CHECKPOINT", file}};
@@ -232,12 +225,12 @@ TEST(ElasticLoopJobs, AStepThatCatchesTheFailureOfAFusedUpdateIsRefused) {
   EXPECT_FALSE(has(end.out, "bits")) << end.out;
 }
 
-TEST(ElasticLoopJobs, AnOwnLoopThatIsNotFinishedIsReported) {
+TEST(ElasticLoopJobs, ALoopThatIsNotFinishedIsReported) {
   const ProgramEnd end = train({"--nproc-per-node=2"}, {}, "unfinished");
   EXPECT_TRUE(has(end.err, "ends after step 12 without finish()")) << end.err;
 }
 
-TEST(ElasticLoopJobsLong, OwnLoopsOfUnequalLengthFail) {
+TEST(ElasticLoopJobsLong, LoopsOfUnequalLengthFail) {
   const ProgramEnd end = train({"--nproc-per-node=2"}, {}, "uneven");
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "barrier")) << end.err;
@@ -248,7 +241,7 @@ TEST(ElasticLoopJobs, ASecondLoopIsRefused) {
   const ProgramEnd end =
       run({"--nproc-per-node=2"}, {kBin + "/elastic_rank", "twice", "12"}, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(end.code, 1);
-  EXPECT_TRUE(has(end.err, "a second elastic_loop")) << end.err;
+  EXPECT_TRUE(has(end.err, "a second on_rank_change")) << end.err;
 }
 
 }  // namespace
