@@ -116,18 +116,19 @@ void ElasticProgress::attempt(const std::function<void()>& work) {
 
 void ElasticProgress::begin() {
   watch_->start_over();
-  ranks_->begin_group();
-  take_whole();
-  if (const auto refusal = data_.compare(*group(), step())) {
+  refuse_fused_outside(state_.optimizers);
+  ranks_->bring_level(*this, rescue_.get());
+  lets_in_ = false;
+  is_new_ = true;
+  steps_of_group_ = 0;
+}
+
+void ElasticProgress::check(Communicator& ranks) {
+  if (const auto refusal = data_.compare(ranks, step())) {
     is_refused_ = true;
     refuse_data(refusal->what, refusal->where, refusal->fix);
   }
   ranks_->announce();
-  const Standing standing = ranks_->compare();
-  if (!standing.all_equal) take_over(standing);
-  lets_in_ = false;
-  is_new_ = true;
-  steps_of_group_ = 0;
 }
 
 // A rank that ends would wait for the others at the end, and they for it in a memory of the new group, or at its door.
@@ -197,7 +198,8 @@ void ElasticProgress::refuse(const std::string& what, const std::string& fix) {
 void ElasticProgress::admit() { ranks_->admit(); }
 
 void ElasticProgress::end() {
-  take_whole();
+  refuse_fused_outside(state_.optimizers);
+  if (rescue_) rescue_->take_whole();
   group()->barrier();
   is_over_ = true;
 }
@@ -206,11 +208,6 @@ void ElasticProgress::leave() {
   watch_.reset();
   ranks_->close();
   ranks_->leave();
-}
-
-void ElasticProgress::take_whole() {
-  refuse_fused_outside(state_.optimizers);
-  if (rescue_) rescue_->take_whole();
 }
 
 void ElasticProgress::recover(const std::exception_ptr& failure) {
@@ -236,9 +233,8 @@ void ElasticProgress::meet_after_step() {
   if (end.problem) refuse(*end.problem, end.fix);
 }
 
-void ElasticProgress::take_over(const Standing& standing) {
+void ElasticProgress::receive(Communicator& ranks, const Standing& standing, const KeptState& /*kept*/) {
   const at::NoGradGuard no_grad;
-  Communicator& ranks = *group();
   const bool is_behind = step() < standing.newest;
   const bool saves = ranks.rank() == standing.source && state_.save;
   const std::string text = broadcast_text(ranks, saves ? state_.save() : "", standing.source);

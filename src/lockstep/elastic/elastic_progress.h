@@ -22,7 +22,7 @@ namespace lockstep {
 /// How far this rank is in a loop whose ranks may be lost and replaced, and what it does when they are: under
 /// `elastic_loop` and `on_rank_change`. All ranks call the same functions in the same order; where one fails because of
 /// a lost rank, `attempt` forms the next group, and all continue with `begin`.
-class ElasticProgress {
+class ElasticProgress : private ElasticClient {
  public:
   /// Joins the job, or takes a lost rank's place.
   /// @param state  outlives this object
@@ -61,10 +61,11 @@ class ElasticProgress {
   void require_step_of_group();
   void require_whole_state();
   [[noreturn]] void refuse(const std::string& what, const std::string& fix);
-  void take_whole();
   void recover(const std::exception_ptr& failure);
   void meet_after_step();
-  void take_over(const Standing& standing);
+  bool can_fuse(Communicator& /*group*/) override { return false; }  // each rank has copies while the ranks change
+  void check(Communicator& ranks) override;
+  void receive(Communicator& ranks, const Standing& standing, const KeptState& kept) override;
 
   const ElasticState& state_;
   std::unique_ptr<ElasticRanks> ranks_;

@@ -11,10 +11,11 @@
 namespace lockstep {
 
 ElasticRanks::ElasticRanks(std::unique_ptr<ElasticGroup> group, std::int64_t position, Changes changes)
-    : group_(std::move(group)), position_(position), changes_(std::move(changes)) {}
+    : group_(std::move(group)), position_(position), changes_(std::move(changes)), is_new_(position < 0) {}
 
 void ElasticRanks::join() {
   position_ = -1;
+  is_new_ = true;
   group_->join();
   enter();
 }
@@ -47,9 +48,20 @@ void ElasticRanks::regroup(const std::exception_ptr& failure) {
   enter();
 }
 
-void ElasticRanks::begin_group() {
+Standing ElasticRanks::bring_level(ElasticClient& client, UpdateRescue* rescue) {
   has_regrouped_ = has_finished_update_ = false;
   meet(nullptr);
+  KeptState kept;
+  const bool may_stay = rescue != nullptr && rescue->memory_stays();
+  if (may_stay) kept = find_kept_state(*group(), *rescue, client.can_fuse(*group()), is_new_);
+  if (rescue != nullptr && !kept.stays()) rescue->take_whole();
+  client.check(*group());
+  const Standing standing = compare();
+  if (may_stay && !kept.stays()) rescue->forget_memory();
+  if (standing.is_late) return standing;
+  if (!standing.all_equal) client.receive(*group(), standing, kept);
+  if (rescue != nullptr) rescue->adopt(kept.stays(), /*may_be_unfinished=*/false, kept.hosts);
+  return standing;
 }
 
 // Once in a group.
@@ -61,7 +73,7 @@ bool ElasticRanks::meet(InterruptedUpdate* update) {
 }
 
 void ElasticRanks::settled() {
-  must_settle_ = false;
+  must_settle_ = is_new_ = false;
   const auto noticed_at = std::exchange(noticed_at_, std::nullopt);
   if (!noticed_at || group()->rank() != 0) return;
   log_info("{} rank(s) continue, {:.0f} ms after they noticed a loss", group()->world_size(),

@@ -8,10 +8,24 @@
 #include <optional>
 
 #include "lockstep/elastic/elastic_group.h"
+#include "lockstep/elastic/kept_state.h"
 #include "lockstep/elastic/standing.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
 
 namespace lockstep {
+
+/// What the ranks of a loop bring each other level in.
+class ElasticClient {
+ public:
+  virtual ~ElasticClient() = default;
+  /// Whether this rank can fuse its update for this group. Collective; asked if weights and state may stay in memory.
+  virtual bool can_fuse(Communicator& group) = 0;
+  /// Updates that were interrupted are finished: whether this rank may continue. Collective.
+  virtual void check(Communicator& /*group*/) {}
+  /// Gives ranks that are behind the state of one that is not, and notes the position that this rank then has.
+  /// Collective.
+  virtual void receive(Communicator& group, const Standing& standing, const KeptState& kept) = 0;
+};
 
 /// The ranks of a job that survive others, whoever's loop it is: Trainer and ElasticProgress are its users. Each rank
 /// counts the steps of its work. All ranks make the same ones in the same order, so the counts show who is behind.
@@ -45,14 +59,16 @@ class ElasticRanks {
   bool has_regrouped() const { return has_regrouped_; }
   /// Whether that update is made, by all ranks.
   bool has_finished_update() const { return has_finished_update_; }
-  /// The first thing in each group: updates that were interrupted are finished, or taken back. Collective.
-  void begin_group();
-  /// Compares the ranks' counts. Collective.
-  Standing compare() const { return compare_positions(*group(), position_, is_late_); }
+  /// The first thing in each group. Updates that were interrupted are finished, or taken back; ranks that are behind
+  /// get the state of one that is not, unless some rank is late: then all steps are made. Collective.
+  /// @param rescue  of the client's optimizer; null: it has none
+  Standing bring_level(ElasticClient& client, UpdateRescue* rescue);
   /// Whether the ranks have changed since they were level.
   bool must_settle() const { return must_settle_; }
   /// The ranks are level, and continue.
   void settled();
+  /// Whether this process takes a lost rank's place, and has never been level.
+  bool is_new() const { return is_new_; }
 
   /// As ElasticGroup::someone_waits.
   bool someone_waits() { return group_->someone_waits(); }
@@ -77,6 +93,7 @@ class ElasticRanks {
   void leave() { group_->leave(); }
 
  private:
+  Standing compare() const { return compare_positions(*group(), position_, is_late_); }
   void regroup(const std::exception_ptr& failure);
   bool meet(InterruptedUpdate* update);
   void enter();
@@ -84,6 +101,7 @@ class ElasticRanks {
   std::unique_ptr<ElasticGroup> group_;
   std::int64_t position_;
   Changes changes_;
+  bool is_new_;
   bool is_announced_ = false;
   bool is_late_ = false;
   bool must_settle_ = false;

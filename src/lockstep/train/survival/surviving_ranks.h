@@ -2,8 +2,6 @@
 
 #include <exception>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/parallel/fused/recovery/update_rescue.h"
@@ -14,7 +12,7 @@ namespace lockstep {
 
 /// The ranks of a training that survive others: they form the next group, and those that are behind, or new, get the
 /// state of one that is not. Then all of them begin the stage again that was under way.
-class SurvivingRanks {
+class SurvivingRanks : private ElasticClient {
  public:
   /// @param core  outlives this object; its context has ElasticRanks
   explicit SurvivingRanks(SessionCore& core);
@@ -24,7 +22,7 @@ class SurvivingRanks {
   SessionMemory& memory() { return memory_; }
   UpdateRescue& rescue() { return rescue_; }
   /// This process takes a lost rank's place, and has no state yet.
-  bool is_new() const { return is_new_; }
+  bool is_new() const { return elastic_.is_new(); }
   /// The other ranks have done the present stage, and this one has not.
   bool others_are_done() const { return others_are_done_; }
   void note_end_of_stage() { others_are_done_ = false; }
@@ -37,20 +35,11 @@ class SurvivingRanks {
   void admit();
 
  private:
-  /// Equal on all ranks after they have changed.
-  struct Regrouped {
-    /// In whose memory weights and the optimizer's state stay, as MemoryHosts counts hosts: those with a rank that
-    /// knows what is there. Others get them from these. Empty if they do not stay.
-    std::vector<bool> hosts_with_state;
-    bool has_new = false;  ///< some rank takes a lost one's place, and has no state yet
-    bool stays_in_memory() const { return !hosts_with_state.empty(); }
-  };
-
   void note_group();
   void settle();
-  Regrouped look_at_ranks() const;
-  bool settle_late(const Standing& standing);
-  void receive_state(const Standing& standing, const Regrouped& ranks);
+  bool can_fuse(Communicator& group) override;
+  void receive(Communicator& group, const Standing& standing, const KeptState& kept) override;
+  void settle_late(const Standing& standing);
 
   SessionCore& core_;
   TrainerContext& context_;
@@ -62,7 +51,6 @@ class SurvivingRanks {
   std::shared_ptr<JobMemoryMap> job_memory_;
   UpdateRescue& rescue_;
   SessionMemory memory_;
-  bool is_new_;
   bool others_are_done_ = false;
 };
 
