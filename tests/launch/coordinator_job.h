@@ -20,7 +20,7 @@ class CoordinatorJob {
   CoordinatorJob(int min_hosts, int max_hosts, int max_restarts = 0,
                  const std::optional<Coordinator::Takeover>& takeover = std::nullopt)
       : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, times(), now_, takeover) {
-    if (takeover) world_.generation = takeover->generation;
+    if (takeover) generation_.number = takeover->generation;
   }
 
   static HostEntry entry(const std::string& id, int min_hosts, int max_hosts, int max_restarts) {
@@ -51,7 +51,7 @@ class CoordinatorJob {
   }
   void join(const std::string& id) { join(like(id)); }
   /// A host of a job whose coordinator was lost. @param runs  it has ranks, of
-  /// the world `generation`
+  /// the generation `generation`
   void resume(const std::string& id, std::int64_t generation, bool runs, int restarts = 0) {
     HostReport report = resumes(id, generation);
     report.runs = runs;
@@ -68,7 +68,7 @@ class CoordinatorJob {
     take(report);
   }
   void say(const std::string& host, Report kind, const std::string& text = {}, bool blames = false) {
-    say_of(world_.generation, host, kind, text, blames);
+    say_of(generation_.number, host, kind, text, blames);
   }
   void say_of(std::int64_t generation, const std::string& host, Report kind, const std::string& text = {},
               bool blames = false) {
@@ -91,9 +91,9 @@ class CoordinatorJob {
     if (coordinator_.next_time() && *coordinator_.next_time() <= now_) coordinator_.act_on_time(now_);
     collect();
   }
-  // The hosts of the running world, as "abc"; "" if none is running.
+  // The hosts of the running generation, as "abc"; "" if none is running.
   std::string running() const { return runs_ ? hosts() : ""; }
-  const World& world() const { return world_; }
+  const Generation& generation() const { return generation_; }
   const HostOrder& last(const std::string& host) { return last_[host]; }
   void take(const HostReport& report) {
     coordinator_.take(report, now_);
@@ -113,7 +113,7 @@ class CoordinatorJob {
     HostReport report;
     report.kind = Report::Answers;
     report.host = host;
-    report.generation = world_.generation;
+    report.generation = generation_.number;
     const bool has_announced = announced_.count(host) > 0;
     report.ranks.survive = has_announced || without_ranks_.count(host) > 0;
     report.ranks.has_no_ranks = !has_announced && without_ranks_.count(host) > 0;
@@ -135,7 +135,7 @@ class CoordinatorJob {
   }
   std::string hosts() const {
     std::string text;
-    for (const World::Host& host : world_.hosts) text += host.id;
+    for (const Generation::Host& host : generation_.hosts) text += host.id;
     return text;
   }
   void collect() {
@@ -148,13 +148,13 @@ class CoordinatorJob {
         continue;
       }
       last_[host] = order;
-      if (order.kind == Order::Begin && order.world.first_member < 0) {
-        world_ = order.world;
+      if (order.kind == Order::Begin && order.generation.first_member < 0) {
+        generation_ = order.generation;
         runs_ = true;
       }
-      if (order.kind == Order::Begin && order.world.first_member >= 0) without_ranks_.insert(host);
+      if (order.kind == Order::Begin && order.generation.first_member >= 0) without_ranks_.insert(host);
       if (order.kind == Order::Continue) {
-        world_ = order.world;
+        generation_ = order.generation;
         runs_ = true;
       }
       if (order.kind == Order::Stop || order.kind == Order::End) runs_ = false;
@@ -166,7 +166,7 @@ class CoordinatorJob {
   Coordinator::Time now_{};
   HostEntry entry_;
   Coordinator coordinator_;
-  World world_;
+  Generation generation_;
   bool runs_ = false;
   std::map<std::string, HostOrder> last_;
   std::map<std::string, std::string> notes_;

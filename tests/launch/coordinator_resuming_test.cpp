@@ -48,7 +48,7 @@ TEST(CoordinatorResuming, KnowsRanksThatSurviveFromTheirLaterWord) {
   EXPECT_EQ(job.last("a").kind, Order::Continue);
 }
 
-// It was sent before the host's next world began, and is read after the host has resumed.
+// It was sent before the host's next generation began, and is read after the host has resumed.
 TEST(CoordinatorResuming, IgnoresReportsOfAnOlderWorld) {
   CoordinatorJob job = taken_over(2, 1);
   job.resume_surviving("a", 5, ranks_of({0}, 2));
@@ -67,7 +67,7 @@ TEST(CoordinatorResuming, LetsHostsInThatCameMeanwhile) {
   job.resume_surviving("b", 4, ranks_of({1}, 5));
   EXPECT_EQ(job.last("a").members, (std::vector<int>{0, 1}));
   EXPECT_EQ(job.last("d").kind, Order::Begin);
-  EXPECT_EQ(job.last("d").world.first_member, 5);
+  EXPECT_EQ(job.last("d").generation.first_member, 5);
 }
 
 }  // namespace

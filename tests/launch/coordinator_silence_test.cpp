@@ -150,7 +150,7 @@ TEST(CoordinatorSilence, OfMostHostsIsNotOutweighedByOneThatComesBetweenTwoWorld
   EXPECT_TRUE(job.last("a").runs_elsewhere);
 }
 
-// Nobody takes over before there was a world.
+// Nobody takes over before there was a generation.
 TEST(CoordinatorSilence, MeansLittleBeforeTheFirstWorld) {
   CoordinatorJob job(4, 5);
   for (const char* id : {"a", "b", "c"}) job.join(id);

@@ -12,7 +12,7 @@ TEST(CoordinatorSurvival, GoesOnWithoutALostHostThatLeavesFewerThanTheLeast) {
   CoordinatorJob job = surviving("abc", 3);
   job.say("b", Report::Lost, "connection closed");
   EXPECT_EQ(job.running(), "abc") << "no rank is told to stop";
-  EXPECT_EQ(job.world().generation, 1);
+  EXPECT_EQ(job.generation().number, 1);
   EXPECT_EQ(job.notes("a"), "host host-b was lost: connection closed; the ranks of the other hosts continue\n");
   EXPECT_EQ(job.lost_members(), std::vector<int>{1});
   job.say("c", Report::Leaves, "told to end by SIGTERM");
@@ -27,15 +27,15 @@ TEST(CoordinatorSurvival, StartsAllAgainUntilTheRanksOfAllHostsHaveAnnouncedIt) 
   job.join("b");
   job.say("a", Report::Survives);
   job.say("b", Report::Lost, "connection closed");
-  EXPECT_EQ(job.world().generation, 1) << "a alone has announced it, and b is gone";
+  EXPECT_EQ(job.generation().number, 1) << "a alone has announced it, and b is gone";
   job.join("c");
-  EXPECT_EQ(job.last("c").world.first_member, 2);
+  EXPECT_EQ(job.last("c").generation.first_member, 2);
 
   CoordinatorJob other(1, 3);
   for (const char* id : {"a", "b", "c"}) other.join(id);
   other.say("a", Report::Survives);
   other.say("c", Report::Lost, "connection closed");
-  EXPECT_EQ(other.world().generation, 2);
+  EXPECT_EQ(other.generation().number, 2);
   EXPECT_TRUE(other.lost_members().empty());
 }
 
@@ -51,19 +51,19 @@ CoordinatorJob announced(int max_restarts = 0) {
 TEST(CoordinatorSurvival, AsksWhetherRanksSurviveBeforeItStartsThemAgain) {
   CoordinatorJob lost = announced();
   lost.say("b", Report::Lost, "connection closed");
-  EXPECT_EQ(lost.world().generation, 1);
+  EXPECT_EQ(lost.generation().number, 1);
   EXPECT_EQ(lost.notes("c"), "host host-b was lost: connection closed; the ranks of the other hosts continue\n");
   EXPECT_EQ(lost.lost_members(), std::vector<int>{1});
 
   CoordinatorJob joined = announced();
   joined.join("d");
-  EXPECT_EQ(joined.last("d").world.first_member, 3);
+  EXPECT_EQ(joined.last("d").generation.first_member, 3);
 
   CoordinatorJob without = announced(1);
   without.say("b", Report::HasNoRanks, "rank 1 failed");
   without.say("b", Report::NeedsRank);
   EXPECT_EQ(without.last("b").member, 3);
-  EXPECT_EQ(without.world().generation, 1);
+  EXPECT_EQ(without.generation().number, 1);
 }
 
 TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
@@ -76,9 +76,9 @@ TEST(CoordinatorSurvival, TakesWhatHappensWhileItAsksAfterTheAnswers) {
   job.say("a", Report::HasNoRanks, "rank 0 failed");
   EXPECT_EQ(job.notes("a"), "");
   job.answer("c");
-  EXPECT_EQ(job.world().generation, 1);
+  EXPECT_EQ(job.generation().number, 1);
   EXPECT_EQ(job.lost_members(), (std::vector<int>{1, 3})) << "with the process that was granted";
-  EXPECT_EQ(job.last("d").world.first_member, 4);
+  EXPECT_EQ(job.last("d").generation.first_member, 4);
   job.say("a", Report::NeedsRank);
   EXPECT_EQ(job.last("a").member, 5);
 }
@@ -92,7 +92,7 @@ TEST(CoordinatorSurvival, AsksAHostThatCameWhetherItHasRanksIfNobodyElseHas) {
       job.join("c");
       if (has_joined) job.announce("c");
       job.say("b", loss, "rank 1 failed");
-      EXPECT_EQ(job.world().generation, has_joined ? 1 : 2) << "the ranks of c continue";
+      EXPECT_EQ(job.generation().number, has_joined ? 1 : 2) << "the ranks of c continue";
     }
   }
 }
@@ -104,7 +104,7 @@ TEST(CoordinatorSurvival, TakesTheWordThatRanksHaveJoinedForAnAnswer) {
   job.say("a", Report::HasNoRanks, "rank 0 failed");
   EXPECT_EQ(job.last("b").kind, Order::Tell);
   job.say("b", Report::Survives);
-  EXPECT_EQ(job.world().generation, 1);
+  EXPECT_EQ(job.generation().number, 1);
 }
 
 // One that has ranks is known, so nobody waits for others.
@@ -137,9 +137,9 @@ TEST(CoordinatorSurvival, LetsAHostInUnderNewNumbers) {
   EXPECT_EQ(job.running(), "ab") << "they continue";
   const HostOrder& begin = job.last("c");
   EXPECT_EQ(begin.kind, Order::Begin);
-  EXPECT_EQ(begin.world.generation, 1);
-  EXPECT_EQ(begin.world.first_member, 2);
-  EXPECT_EQ(begin.world.hosts.size(), 3U);
+  EXPECT_EQ(begin.generation.number, 1);
+  EXPECT_EQ(begin.generation.first_member, 2);
+  EXPECT_EQ(begin.generation.hosts.size(), 3U);
   EXPECT_EQ(job.notes("a"), "host host-c joined; its ranks join the running ones\n");
   EXPECT_EQ(job.notes("c"), "");
   job.say("c", Report::Survives);
@@ -153,7 +153,7 @@ TEST(CoordinatorSurvival, GivesTheFreePlaceToWhoWaits) {
   EXPECT_EQ(job.last("c").kind, Order::Wait);
   job.say("b", Report::Lost, "connection closed");
   EXPECT_EQ(job.last("c").kind, Order::Begin);
-  EXPECT_EQ(job.last("c").world.first_member, 2);
+  EXPECT_EQ(job.last("c").generation.first_member, 2);
 }
 
 TEST(CoordinatorSurvival, GrantsAsManyProcessesAsRestarts) {
@@ -178,9 +178,9 @@ TEST(CoordinatorSurvival, IsAFailureOnceNoHostHasARank) {
   job.join("c");  // its processes have nobody to join
   job.say("a", Report::HasNoRanks, "rank 0 failed");
   EXPECT_EQ(job.running(), "abc");
-  EXPECT_EQ(job.world().generation, 2);
-  EXPECT_EQ(job.world().restarts, 1);
-  EXPECT_EQ(job.world().first_member, -1);
+  EXPECT_EQ(job.generation().number, 2);
+  EXPECT_EQ(job.generation().restarts, 1);
+  EXPECT_EQ(job.generation().first_member, -1);
 }
 
 TEST(CoordinatorSurvival, IsAFailureIfTheLastHostWithARankIsLost) {

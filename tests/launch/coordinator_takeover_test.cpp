@@ -14,8 +14,8 @@ TEST(CoordinatorTakeover, StartsTheRanksAgainOnceAllHostsAreThere) {
   EXPECT_NE(job.last("a").kind, Order::Stop) << "b may come";
   job.resume("b", 4, true, 1);
   EXPECT_EQ(job.running(), "ab");
-  EXPECT_EQ(job.world().generation, 5);
-  EXPECT_EQ(job.world().restarts, 1);
+  EXPECT_EQ(job.generation().number, 5);
+  EXPECT_EQ(job.generation().restarts, 1);
 }
 
 TEST(CoordinatorTakeover, WaitsBrieflyForThoseThatAQuorumDoesNotNeed) {
@@ -57,17 +57,17 @@ TEST(CoordinatorTakeover, EndsIfTooFewCome) {
 TEST(CoordinatorTakeover, TakesTheNewestWorldAndStartsAfterItsHosts) {
   CoordinatorJob job = taken_over(3, 2);
   job.resume("a", 4, false);
-  job.resume("b", 5, true, 2);  // only b had heard that world 5 begins
+  job.resume("b", 5, true, 2);  // only b had heard that generation 5 begins
   job.make_slow("b");
   job.resume("c", 4, true);
-  EXPECT_EQ(job.last("c").kind, Order::Rejoin) << "its ranks are of an older world";
+  EXPECT_EQ(job.last("c").kind, Order::Rejoin) << "its ranks are of an older generation";
   EXPECT_EQ(job.last("b").kind, Order::Stop);
   EXPECT_EQ(job.running(), "");
   job.make_slow("");
   job.say_of(5, "b", Report::Ready);
   EXPECT_EQ(job.running(), "ab");
-  EXPECT_EQ(job.world().generation, 6);
-  EXPECT_EQ(job.world().restarts, 2);
+  EXPECT_EQ(job.generation().number, 6);
+  EXPECT_EQ(job.generation().restarts, 2);
 }
 
 TEST(CoordinatorTakeover, EndsWhereTheNumberIsFixedAndNoRestartAsked) {
@@ -112,18 +112,18 @@ TEST(CoordinatorTakeover, LetsRanksContinueThatSurviveOthers) {
   for (const char* host : {"a", "b", "c"}) {
     const HostOrder& order = job.last(host);
     EXPECT_EQ(order.kind, Order::Continue);
-    EXPECT_EQ(order.world.generation, 4) << "the world is the same";
-    EXPECT_EQ(order.world.era, 1);
-    EXPECT_EQ(order.world.restarts, 1);
-    EXPECT_EQ(order.world.next_member, 9);
+    EXPECT_EQ(order.generation.number, 4) << "the generation is the same";
+    EXPECT_EQ(order.generation.era, 1);
+    EXPECT_EQ(order.generation.restarts, 1);
+    EXPECT_EQ(order.generation.next_member, 9);
     EXPECT_EQ(order.members, (std::vector<int>{2, 3, 4, 7}));
     EXPECT_EQ(order.text, "host host-z is lost; the ranks of the other hosts continue");
   }
   EXPECT_EQ(job.lost_members().size(), 1U) << "the process that has ended meanwhile";
   // A host that comes joins them, under numbers that no process has had.
   job.join("d");
-  EXPECT_EQ(job.last("d").world.first_member, 9);
-  EXPECT_EQ(job.last("d").world.era, 1);
+  EXPECT_EQ(job.last("d").generation.first_member, 9);
+  EXPECT_EQ(job.last("d").generation.era, 1);
 }
 
 TEST(CoordinatorTakeover, StartsAllRanksAgainIfThoseOfOneHostDoNotSurvive) {
@@ -131,7 +131,7 @@ TEST(CoordinatorTakeover, StartsAllRanksAgainIfThoseOfOneHostDoNotSurvive) {
   job.resume_surviving("a", 4, ranks_of({0}, 2));
   job.resume("b", 4, true);
   EXPECT_EQ(job.running(), "ab");
-  EXPECT_EQ(job.world().generation, 5);
+  EXPECT_EQ(job.generation().number, 5);
 }
 
 TEST(CoordinatorTakeover, StartsAllRanksAgainIfNoneIsLeft) {
@@ -139,7 +139,7 @@ TEST(CoordinatorTakeover, StartsAllRanksAgainIfNoneIsLeft) {
   HostReport::Ranks none = ranks_of({}, 2);
   none.has_no_ranks = true;
   job.resume_surviving("a", 4, none);
-  EXPECT_EQ(job.world().generation, 5);
+  EXPECT_EQ(job.generation().number, 5);
 }
 
 TEST(CoordinatorTakeover, GrantsWhatTheLostHostDidNotGrant) {
@@ -176,7 +176,7 @@ TEST(CoordinatorTakeover, CountsHowOftenTheStoreHasMoved) {
   HostReport::Ranks later = ranks_of({2}, 3);
   later.era = 2;  // only b has heard of the second one
   job.resume_surviving("b", 4, later);
-  EXPECT_EQ(job.last("a").world.era, 3);
+  EXPECT_EQ(job.last("a").generation.era, 3);
 }
 
 TEST(CoordinatorTakeover, EndsWellIfTheRanksOfAllHostsHaveSucceeded) {
@@ -218,7 +218,7 @@ TEST(CoordinatorTakeover, EndsWhatRunsWhereTheJobWasServedBefore) {
   EXPECT_NE(job.last("a").text.find("served at tcp:10.0.0.2:1234"), std::string::npos) << job.last("a").text;
 }
 
-// A world of `hosts` is cut into two parts at one moment, and some hosts of each part die then.
+// A generation of `hosts` is cut into two parts at one moment, and some hosts of each part die then.
 struct Cut {
   int hosts = 2;
   int away = 1;       // hosts in the part without the serving one

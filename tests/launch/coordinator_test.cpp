@@ -16,7 +16,7 @@ TEST(Coordinator, BeginsAtOnceWithTheMostHosts) {
   EXPECT_EQ(job.running(), "");
   job.join("c");
   EXPECT_EQ(job.running(), "abc");
-  EXPECT_EQ(job.world().generation, 1);
+  EXPECT_EQ(job.generation().number, 1);
 }
 
 TEST(Coordinator, TellsWhoIsAwaitedAtMostOnceASecond) {
@@ -43,8 +43,8 @@ TEST(Coordinator, TellsLaunchersOfOneHostApart) {
   b.name = "host-a";
   b.pid = 4711;
   job.join(b);
-  EXPECT_EQ(job.world().hosts[0].name, "host-a (pid 0)");
-  EXPECT_EQ(job.world().hosts[1].name, "host-a (pid 4711)");
+  EXPECT_EQ(job.generation().hosts[0].name, "host-a (pid 0)");
+  EXPECT_EQ(job.generation().hosts[1].name, "host-a (pid 4711)");
   job.say("b", Report::Lost, "connection closed");
   EXPECT_EQ(job.last("a").text, "host host-a (pid 4711) was lost: connection closed");
 }
@@ -97,8 +97,8 @@ TEST(Coordinator, GoesOnWithFewerHostsWithoutARestart) {
   EXPECT_FALSE(job.last("c").has_time);
   job.say("c", Report::Ready);
   EXPECT_EQ(job.running(), "ac");
-  EXPECT_EQ(job.world().restarts, 0);
-  EXPECT_EQ(job.world().generation, 2);
+  EXPECT_EQ(job.generation().restarts, 0);
+  EXPECT_EQ(job.generation().number, 2);
 }
 
 TEST(Coordinator, TakesAHostThatComesLater) {
@@ -113,7 +113,7 @@ TEST(Coordinator, TakesAHostThatComesLater) {
   EXPECT_EQ(job.last("a").text, "host host-b joined");
   job.say("a", Report::Ready);
   EXPECT_EQ(job.running(), "ab");
-  EXPECT_EQ(job.world().restarts, 0);
+  EXPECT_EQ(job.generation().restarts, 0);
 }
 
 TEST(Coordinator, GivesAFreePlaceToWhoWaits) {
@@ -122,7 +122,7 @@ TEST(Coordinator, GivesAFreePlaceToWhoWaits) {
   ASSERT_EQ(job.running(), "ab");
   job.say("b", Report::Leaves, "told to end");
   EXPECT_EQ(job.running(), "ac");
-  EXPECT_EQ(job.world().restarts, 0);
+  EXPECT_EQ(job.generation().restarts, 0);
 }
 
 TEST(Coordinator, RefusesWhoWaitsTooLong) {
@@ -141,7 +141,7 @@ TEST(Coordinator, CountsFailures) {
   job.join("b");
   job.say("b", Report::Failed, "rank 1 on host-b failed first: exit code 1");
   EXPECT_EQ(job.running(), "ab");
-  EXPECT_EQ(job.world().restarts, 1);
+  EXPECT_EQ(job.generation().restarts, 1);
   job.say("a", Report::Failed, "rank 0 on host-a failed first: exit code 2");
   EXPECT_EQ(job.last("b").kind, Order::End);
   EXPECT_EQ(job.last("b").text, "rank 0 on host-a failed first: exit code 2");
@@ -153,12 +153,12 @@ TEST(Coordinator, HearsNothingOfWorldsBefore) {
   job.join("b");
   HostReport late;
   job.say("b", Report::Failed, "first");
-  ASSERT_EQ(job.world().restarts, 1);
+  ASSERT_EQ(job.generation().restarts, 1);
   job.make_slow("a");
   job.say("b", Report::Failed, "second");
-  job.say("a", Report::Failed, "of the same world");
+  job.say("a", Report::Failed, "of the same generation");
   job.say("a", Report::Ready);
-  EXPECT_EQ(job.world().restarts, 2);
+  EXPECT_EQ(job.generation().restarts, 2);
 }
 
 TEST(Coordinator, AsksAllBeforeItBelievesThatAPeerFailed) {
@@ -170,7 +170,7 @@ TEST(Coordinator, AsksAllBeforeItBelievesThatAPeerFailed) {
   job.say("b", Report::Answers);
   job.pass(2s);
   EXPECT_EQ(job.running(), "ab") << "c did not answer";
-  EXPECT_EQ(job.world().restarts, 0);
+  EXPECT_EQ(job.generation().restarts, 0);
   EXPECT_EQ(job.last("b").kind, Order::Begin);
   EXPECT_EQ(job.last("c").kind, Order::Return);
   job.say("c", Report::Returns);
@@ -185,7 +185,7 @@ TEST(Coordinator, BelievesItOnceAllHaveAnswered) {
   job.join("b");
   job.say("a", Report::Failed, "rank 0 lost rank 1", true);
   job.say("b", Report::Answers);
-  EXPECT_EQ(job.world().restarts, 1);
+  EXPECT_EQ(job.generation().restarts, 1);
 }
 
 TEST(Coordinator, PrefersACauseToItsVictims) {
@@ -204,7 +204,7 @@ TEST(Coordinator, StartsNoRanksAgainThatWouldFailAlike) {
   HostReport report;
   report.kind = Report::Failed;
   report.host = "b";
-  report.generation = job.world().generation;
+  report.generation = job.generation().number;
   report.text = "rank 1 refused its arguments";
   report.recurs = true;
   job.take(report);

@@ -59,24 +59,24 @@ TEST(ElasticMessages, SayWhatWasMeant) {
 
   HostOrder order;
   order.kind = HostOrder::Kind::Begin;
-  order.world = {4, 1, {{"ab12", "host-a", 2, ""}, {"cd34", "host-b", 3, "tcp:10.0.0.2:1234"}}, 29511, 7, 2, 9};
+  order.generation = {4, 1, {{"ab12", "host-a", 2, ""}, {"cd34", "host-b", 3, "tcp:10.0.0.2:1234"}}, 29511, 7, 2, 9};
   const HostOrder begin = parse_order(to_text(order));
-  EXPECT_EQ(begin.world.generation, 4);
-  EXPECT_EQ(begin.world.restarts, 1);
-  EXPECT_EQ(begin.world.master_port, 29511);
-  ASSERT_EQ(begin.world.hosts.size(), 2U);
-  EXPECT_EQ(begin.world.hosts[1].name, "host-b");
-  EXPECT_EQ(begin.world.hosts[1].local_ranks, 3);
-  EXPECT_EQ(begin.world.hosts[1].standby, "tcp:10.0.0.2:1234");
-  EXPECT_EQ(begin.world.first_member, 7);
-  EXPECT_EQ(begin.world.era, 2);
-  EXPECT_EQ(begin.world.next_member, 9);
+  EXPECT_EQ(begin.generation.number, 4);
+  EXPECT_EQ(begin.generation.restarts, 1);
+  EXPECT_EQ(begin.generation.master_port, 29511);
+  ASSERT_EQ(begin.generation.hosts.size(), 2U);
+  EXPECT_EQ(begin.generation.hosts[1].name, "host-b");
+  EXPECT_EQ(begin.generation.hosts[1].local_ranks, 3);
+  EXPECT_EQ(begin.generation.hosts[1].standby, "tcp:10.0.0.2:1234");
+  EXPECT_EQ(begin.generation.first_member, 7);
+  EXPECT_EQ(begin.generation.era, 2);
+  EXPECT_EQ(begin.generation.next_member, 9);
   order.kind = HostOrder::Kind::Continue;
   order.members = {3, 8};
-  EXPECT_EQ(parse_order(to_text(order)).world.era, 2);
+  EXPECT_EQ(parse_order(to_text(order)).generation.era, 2);
   EXPECT_EQ(parse_order(to_text(order)).members, (std::vector<int>{3, 8}));
   order.kind = HostOrder::Kind::Note;
-  EXPECT_EQ(parse_order(to_text(order)).world.hosts.size(), 2U);
+  EXPECT_EQ(parse_order(to_text(order)).generation.hosts.size(), 2U);
 
   HostOrder grant = order_to(HostOrder::Kind::Member);
   EXPECT_EQ(parse_order(to_text(grant)).member, -1);

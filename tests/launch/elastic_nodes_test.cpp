@@ -25,7 +25,7 @@ class ServingHost {
   explicit ServingHost(const LaunchPlan& plan) : entry_(HostEntry::of(plan)) { sign_store(client_, entry_); }
 
   std::uint16_t port() const { return server_.address().port; }
-  World::Host place() const { return {entry_.id, "serving", 1, server_.address().text()}; }
+  Generation::Host place() const { return {entry_.id, "serving", 1, server_.address().text()}; }
   HostReport next_report() {
     return parse_report(client_.get(std::string(kReportQueue) + "/" + std::to_string(++heard_), soon()));
   }
@@ -64,10 +64,10 @@ class ThirdHost : public ::testing::Test {
 
   HostOrder begin() const {
     HostOrder order = order_to(Order::Begin);
-    order.world.generation = 4;
-    order.world.restarts = 2;
-    order.world.hosts = {lost_->place(), next_->place(), {self_.id, "self", 1, self_.standby}};
-    order.world.next_member = 3;
+    order.generation.number = 4;
+    order.generation.restarts = 2;
+    order.generation.hosts = {lost_->place(), next_->place(), {self_.id, "self", 1, self_.standby}};
+    order.generation.next_member = 3;
     return order;
   }
   HostReport::Ranks answer() {
@@ -116,9 +116,9 @@ TEST_F(ThirdHost, TellsTheNextHostWhatItsRanksHaveAnnounced) {
 // The order that lets it in has arrived, and the launcher has not started its ranks yet.
 TEST_F(ThirdHost, ResumesInTheWorldThatHasJustLetItIn) {
   HostOrder order = begin();
-  order.world.first_member = 7;
-  order.world.next_member = 8;
-  order.world.era = 2;
+  order.generation.first_member = 7;
+  order.generation.next_member = 8;
+  order.generation.era = 2;
   lost_->order(self_.id, order);
   EXPECT_TRUE(answer().survive) << "its ranks join those that do";
   const HostReport report = resumed();

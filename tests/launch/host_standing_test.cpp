@@ -10,13 +10,13 @@
 namespace lockstep {
 namespace {
 
-/// Two processes, 2 and 3, of a world that begins, or that joins ranks that run.
+/// Two processes, 2 and 3, of a generation that begins, or that joins ranks that run.
 HostStanding standing_of_two(bool joins) {
-  World world;
-  world.first_member = joins ? 2 : -1;
-  world.next_member = 4;
+  Generation generation;
+  generation.first_member = joins ? 2 : -1;
+  generation.next_member = 4;
   HostStanding standing;
-  standing.begin(world, 2, 2);
+  standing.begin(generation, 2, 2);
   return standing;
 }
 

@@ -15,7 +15,7 @@ HostTable::Host host_of_table(const std::string& id) {
   return host;
 }
 
-/// The hosts "a" (which serves), "b" and so on, all of one world.
+/// The hosts "a" (which serves), "b" and so on, all of one generation.
 HostTable table_of(const std::string& ids) {
   HostTable table(CoordinatorJob::entry("a", 1, 4, 0));
   for (const char id : ids) {

@@ -46,7 +46,7 @@ struct JobParts {
     Time since{0};         ///< it is complete
     std::int64_t era = 0;  ///< of the store that has it
   };
-  std::map<int, Request> requests;  ///< of processes at the door, by number
+  std::map<int, Request> requests;  ///< of processes that ask to join, by number
 };
 
 /// The digest of a training's state after one more step.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kFirstPid = 100;
 constexpr Time kAfterAnEnd = milliseconds(200);  // of a process: the others have recovered
-constexpr Time kAtTheDoor = milliseconds(400);   // members look each 50 ms, who waits each 100 ms
+constexpr Time kToBeLetIn = milliseconds(400);   // members look each 50 ms, who waits each 100 ms
 constexpr Time kKeepAlive = milliseconds(3000);  // a host that is silent for longer is lost
 constexpr Time kToBeTakenBack = milliseconds(2000);
 constexpr Time kRecovery = milliseconds(10000);
@@ -87,7 +87,7 @@ void Launcher::check_end(const Child& child) {
 
 bool Launcher::was_left_at_the_door(const Rank& rank) const {
   if (!rank.asked_at() || rank.was_member()) return false;
-  return job_.simulation.now() - std::max(*rank.asked_at(), job_.disturbed_until) > kAtTheDoor;
+  return job_.simulation.now() - std::max(*rank.asked_at(), job_.disturbed_until) > kToBeLetIn;
 }
 
 // Whether the training has ended without this process, which had asked to join it.

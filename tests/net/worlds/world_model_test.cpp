@@ -21,7 +21,7 @@ using Set = unsigned;  // of processes, one bit each
 Set one(int process) { return 1U << static_cast<unsigned>(process); }
 bool holds(Set set, int process) { return (set & one(process)) != 0; }
 
-enum class Phase { Working, Reading, Looking, Proposing, Meeting, Formed, AtTheDoor, Dead };
+enum class Phase { Working, Reading, Looking, Proposing, Meeting, Formed, Asking, Dead };
 
 struct Process {
   Phase phase = Phase::Dead;
@@ -198,7 +198,7 @@ class Explorer {
           return;
         }
         break;
-      case Phase::AtTheDoor: {
+      case Phase::Asking: {
         int found = 0;
         for (std::size_t world = 1; world < model.worlds.size() && found == 0; ++world) {
           if (holds(model.worlds[world], process)) found = static_cast<int>(world);
@@ -241,7 +241,7 @@ class Explorer {
     Set alive = 0;
     for (int process = 0; process < kProcesses; ++process) {
       const Phase phase = model.processes[static_cast<std::size_t>(process)].phase;
-      if (phase != Phase::Dead && phase != Phase::AtTheDoor) alive |= one(process);
+      if (phase != Phase::Dead && phase != Phase::Asking) alive |= one(process);
     }
     if (alive == 0) return;
     const auto newest = static_cast<int>(model.worlds.size()) - 1;
@@ -280,7 +280,7 @@ TEST(WorldModel, AProcessIsLetInOrDiesWhoeverIsKilledMeanwhile) {
   for (int kills = 0; kills <= test_size(1, 2); ++kills) {
     WorldsModel model = three_members(kills);
     for (std::size_t process = 0; process < 3; ++process) model.processes[process].admits = true;
-    model.processes[3].phase = Phase::AtTheDoor;
+    model.processes[3].phase = Phase::Asking;
     model.waiting = 8;
     Explorer explorer;
     explorer.explore(model);

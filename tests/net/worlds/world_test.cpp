@@ -185,7 +185,7 @@ TEST(WorldAgreementTest, WhoeverArrivesAtANewStoreIsThere) {
 }
 
 // It was let in just before the store was lost.
-TEST(WorldAgreementTest, AProcessAtTheDoorFindsItselfInTheNewStoresFirstWorld) {
+TEST(WorldAgreementTest, AProcessThatAsksToJoinFindsItselfInTheNewStoresFirstWorld) {
   auto store = std::make_shared<MemoryStore>();
   const RankWorld first = world_with(first_number_of(1), {0, 4});
   WorldAgreement four(store, first.members[1]);

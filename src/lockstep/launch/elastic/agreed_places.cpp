@@ -7,39 +7,40 @@
 
 namespace lockstep {
 
-int first_number(const World& world, const std::string& id) {
+int first_number(const Generation& generation, const std::string& id) {
   int first = 0;
-  for (const World::Host& host : world.hosts) {
+  for (const Generation::Host& host : generation.hosts) {
     if (host.id == id) break;
     first += host.local_ranks;
   }
-  return world.first_member >= 0 ? world.first_member : first;
+  return generation.first_member >= 0 ? generation.first_member : first;
 }
 
-Agreement agreement_of(const World& world, const std::string& id, const LaunchPlan& plan, const std::string& store) {
+Agreement agreement_of(const Generation& generation, const std::string& id, const LaunchPlan& plan,
+                       const std::string& store) {
   Agreement agreement;
-  agreement.generation = world.generation - 1;
-  agreement.restarts = world.restarts;
-  agreement.nodes = static_cast<int>(world.hosts.size());
-  agreement.master_port = world.master_port;
+  agreement.generation = generation.number - 1;
+  agreement.restarts = generation.restarts;
+  agreement.nodes = static_cast<int>(generation.hosts.size());
+  agreement.master_port = generation.master_port;
   if (const SocketAddress now = SocketAddress::parse(store); now.host != store_address_of(plan).host) {
     agreement.master_addr = now.host;
   }
   agreement.world_size = 0;
   std::string names;
-  for (std::size_t node = 0; node < world.hosts.size(); ++node) {
-    if (world.hosts[node].id == id) {
+  for (std::size_t node = 0; node < generation.hosts.size(); ++node) {
+    if (generation.hosts[node].id == id) {
       agreement.node_rank = static_cast<int>(node);
       agreement.first_rank = agreement.world_size;
     }
-    agreement.world_size += world.hosts[node].local_ranks;
-    names += (node == 0 ? "" : ", ") + world.hosts[node].name;
+    agreement.world_size += generation.hosts[node].local_ranks;
+    names += (node == 0 ? "" : ", ") + generation.hosts[node].name;
   }
-  if (world.first_member >= 0) {
-    agreement.first_member = agreement.first_rank = world.first_member;
-    agreement.world_size = world.first_member + plan.local_ranks;
+  if (generation.first_member >= 0) {
+    agreement.first_member = agreement.first_rank = generation.first_member;
+    agreement.world_size = generation.first_member + plan.local_ranks;
     log_warning("this host joins the running ranks of {} ({}) under the numbers from {} on",
-                agreement.nodes == 2 ? "another host" : "the other hosts", names, world.first_member);
+                agreement.nodes == 2 ? "another host" : "the other hosts", names, generation.first_member);
     return agreement;
   }
   const std::string text =

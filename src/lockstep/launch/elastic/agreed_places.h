@@ -7,11 +7,12 @@
 
 namespace lockstep {
 
-/// The number of the first process of the host `id` in a world.
-int first_number(const World& world, const std::string& id);
+/// The number of the first process of the host `id` in a generation.
+int first_number(const Generation& generation, const std::string& id);
 
-/// The places of the host's ranks in a world that begins. Says them in the log.
+/// The places of the host's ranks in a generation that begins. Says them in the log.
 /// @param store  address of the job's store now
-Agreement agreement_of(const World& world, const std::string& id, const LaunchPlan& plan, const std::string& store);
+Agreement agreement_of(const Generation& generation, const std::string& id, const LaunchPlan& plan,
+                       const std::string& store);
 
 }  // namespace lockstep

@@ -35,10 +35,10 @@ void Coordinator::take_now(const HostReport& report, Time now) {
     return lose(report.host, fmt::format("host {} left: {}", name, report.text), now);
   }
   if (state_.phase == Phase::Resuming) return takeover_rules::take_while_resuming(state_, *host, report);
-  if (report.generation == state_.generation) take_of_world(*host, report, now);  // else of a world that has ended
+  if (report.generation == state_.generation) take_of_generation(*host, report, now);  // else one has ended
 }
 
-void Coordinator::take_of_world(Host& host, const HostReport& report, Time now) {
+void Coordinator::take_of_generation(Host& host, const HostReport& report, Time now) {
   switch (report.kind) {
     case HostReport::Kind::Ready:
       host.ready = true;

@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// Decides which hosts form the world, when a new world is formed, and when the job is over, by torchrun's rules for
-/// `--nnodes MIN:MAX`. Pure: reports and the time are its input, orders its output. It uses no clock but the time
+/// Decides which hosts form a generation, when the next one is formed, and when the job is over, by torchrun's rules
+/// for `--nnodes MIN:MAX`. Pure: reports and the time are its input, orders its output. It uses no clock but the time
 /// passed to it. What it knows is one value, `JobState`. What it decides is in three sets of rules, of which each uses
 /// those before it alone: `restart_rules`, `survival_rules`, `takeover_rules`.
 ///
-///   gathering  Hosts join. The world begins when MAX hosts have joined, or when MIN have joined and `last_call` has
-///              passed, which leaves others time to join. After a loss or a failure it begins as soon as all hosts that
-///              are left are ready.
+///   gathering  Hosts join. A generation begins when MAX hosts have joined, or when MIN have joined and `last_call`
+///              has passed, which leaves others time to join. After a loss or a failure it begins as soon as all hosts
+///              that are left are ready.
 ///   running    A failed rank, a lost host or a new host ends the ranks of all hosts, and gathering starts again. A
 ///              failure uses up a restart; a change of hosts does not. If the ranks of all hosts survive the loss of
 ///              others, they continue instead: a lost host's ranks are lost, and a new host's ranks join them.
@@ -63,7 +63,7 @@ class Coordinator {
 
   void take_while_asking(const HostReport& report, Time now);
   void take_now(const HostReport& report, Time now);
-  void take_of_world(Host& host, const HostReport& report, Time now);
+  void take_of_generation(Host& host, const HostReport& report, Time now);
   void admit(const HostReport& report, Time now);
   void lose_contact(Host& host, const std::string& cause, bool is_silent, Time now);
   /// @param id  by value: the caller's string may belong to the lost host, which is erased here

@@ -119,20 +119,20 @@ void CoordinatorService::send_orders() {
       server_.mark_lost(lost.generation - 1, LostRank{member, lost.name, lost.cause});
     }
   }
-  bool has_port = false;  // all these orders begin one world
+  bool has_port = false;  // all these orders begin one generation
   const auto continued = std::find_if(orders.begin(), orders.end(),
                                       [](const auto& each) { return each.second.kind == HostOrder::Kind::Continue; });
   if (continued != orders.end()) {
-    server_.resume_generation(continued->second.world.generation - 1);
+    server_.resume_generation(continued->second.generation.number - 1);
     port_.emplace();
   }
   for (auto& [host, order] : orders) {
-    if (order.kind == HostOrder::Kind::Begin && order.world.first_member >= 0) {
-      order.world.master_port = port_->number();
+    if (order.kind == HostOrder::Kind::Begin && order.generation.first_member >= 0) {
+      order.generation.master_port = port_->number();
     } else if (order.kind == HostOrder::Kind::Begin) {
-      server_.forget_generations_before(order.world.generation - 1);
+      server_.forget_generations_before(order.generation.number - 1);
       if (!std::exchange(has_port, true)) port_.emplace();
-      order.world.master_port = port_->number();
+      order.generation.master_port = port_->number();
     }
     client_.push(order_queue(host), to_text(order));
   }

@@ -45,7 +45,7 @@ class CoordinatorService {
   std::mutex mutex_;
   std::condition_variable changed_;
   Coordinator coordinator_;
-  std::optional<HeldPort> port_;  // of the newest world, for its programs; only the serving thread uses it
+  std::optional<HeldPort> port_;  // of the newest generation, for its programs; only the serving thread uses it
   bool waits_no_more_ = false;
   std::thread thread_;
 };

@@ -79,46 +79,46 @@ Agreement ElasticNodes::agree() {
     reporting_.report(HostReport::Kind::Ready);
     notice_.begin("waiting until the ranks of the other hosts have ended", Deadline::never());
   }
-  const World world = await_world();
+  const Generation generation = await_generation();
   notice_.end();
-  const Agreement agreement = agreement_of(world, state_.self.id, plan_, store_address());
+  const Agreement agreement = agreement_of(generation, state_.self.id, plan_, store_address());
   node_rank_ = agreement.node_rank;
   return agreement;
 }
 
-World ElasticNodes::await_world() {
+Generation ElasticNodes::await_generation() {
   std::unique_lock lock(state_.mutex);
-  state_.changed.wait(lock, [this] { return state_.world || state_.refusal || state_.over || state_.joins; });
+  state_.changed.wait(lock, [this] { return state_.begun || state_.refusal || state_.over || state_.joins; });
   if (state_.refusal)
     throw Error(state_.refusal->text, at_launcher("rendezvous at " + state_.address.text()), state_.refusal->fix);
   if (state_.over) {
     throw Error(state_.over->story, at_launcher("rendezvous at " + state_.address.text()),
                 "read the output of the other hosts' launchers");
   }
-  if (!state_.world) {  // declared lost while it waited, or sent elsewhere
+  if (!state_.begun) {  // declared lost while it waited, or sent elsewhere
     lock.unlock();
     outcome_.reset();
     enter();
-    return await_world();
+    return await_generation();
   }
   if (state_.standing.era() > 0) {
     write_store_move(store_file_, {state_.standing.era(), {}, state_.address.text()});
   } else {
     forget_store_moves(store_file_);
   }
-  return *std::exchange(state_.world, std::nullopt);
+  return *std::exchange(state_.begun, std::nullopt);
 }
 
-// From here on, and not only once its ranks start, this host is one of the world: if the serving host is lost in
+// From here on, and not only once its ranks start, this host is one of the generation: if the serving host is lost in
 // between, the next one must know. Called under the lock.
-void ElasticNodes::begin(const World& world) {
-  state_.world = world;
-  state_.hosts = world.hosts;
+void ElasticNodes::begin(const Generation& generation) {
+  state_.begun = generation;
+  state_.hosts = generation.hosts;
   state_.runs = true;
-  state_.generation = world.generation;
-  state_.restarts = world.restarts;
-  state_.server_name = world.hosts.front().name;
-  state_.standing.begin(world, first_number(world, state_.self.id), plan_.local_ranks);
+  state_.generation = generation.number;
+  state_.restarts = generation.restarts;
+  state_.server_name = generation.hosts.front().name;
+  state_.standing.begin(generation, first_number(generation, state_.self.id), plan_.local_ranks);
 }
 
 // Runs in its own thread. Ends when this host is no longer one of the coordinator's hosts.
@@ -147,7 +147,7 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Wait:
       return notice_.begin(order.text, Deadline::after(order.time_left));
     case Kind::Begin:
-      begin(order.world);
+      begin(order.generation);
       break;
     case Kind::Probe:
       lock.unlock();
@@ -160,8 +160,8 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Continue:
       return continue_here(order);
     case Kind::Note:
-      state_.hosts = order.world.hosts;
-      state_.standing.note_world(order.world);
+      state_.hosts = order.generation.hosts;
+      state_.standing.note_generation(order.generation);
       return log_warning("{}", order.text);
     case Kind::Stop:
       if (state_.runs)
@@ -173,7 +173,7 @@ void ElasticNodes::take(const HostOrder& order) {
       return reporting_.report(HostReport::Kind::Returns);
     case Kind::Rejoin:
       state_.joins = true;
-      state_.world.reset();
+      state_.begun.reset();
       outcome_.publish({false, false, false, order.text + "; this host joins again", true});
       break;
     case Kind::Move:
@@ -193,13 +193,13 @@ void ElasticNodes::take(const HostOrder& order) {
 
 // The ranks wait for the file. Called under the lock.
 void ElasticNodes::continue_here(const HostOrder& order) {
-  state_.hosts = order.world.hosts;
-  state_.restarts = order.world.restarts;
+  state_.hosts = order.generation.hosts;
+  state_.restarts = order.generation.restarts;
   if (!state_.hosts.empty()) state_.server_name = state_.hosts.front().name;
-  state_.standing.note_era(order.world.era);
-  state_.standing.note_world(order.world);
+  state_.standing.note_era(order.generation.era);
+  state_.standing.note_generation(order.generation);
   StoreMove move;
-  move.era = order.world.era;
+  move.era = order.generation.era;
   move.roll.insert(order.members.begin(), order.members.end());
   move.address = state_.address.text();
   try {

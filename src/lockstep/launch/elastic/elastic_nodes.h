@@ -44,9 +44,9 @@ class ElasticNodes : public NodeGroup {
   void enter();
   void listen();
   void take(const HostOrder& order);
-  void begin(const World& world);
+  void begin(const Generation& generation);
   void continue_here(const HostOrder& order);
-  World await_world();
+  Generation await_generation();
   void lose_server(const std::string& cause);
   void leave_store(Deadline deadline);
 

@@ -14,18 +14,18 @@ bool is_announced(const std::string& file) {
 
 }  // namespace
 
-void HostStanding::begin(const World& world, int first, int local_ranks) {
+void HostStanding::begin(const Generation& generation, int first, int local_ranks) {
   members_.clear();
   survival_files_.clear();
   for (int i = 0; i < local_ranks; ++i) members_.insert(first + i);
   ranks_ = {};
-  ranks_.era = world.era;
-  ranks_.next_member = world.next_member;
-  ranks_.survive = ranks_.has_no_ranks = world.first_member >= 0;  // they join those that do
+  ranks_.era = generation.era;
+  ranks_.next_member = generation.next_member;
+  ranks_.survive = ranks_.has_no_ranks = generation.first_member >= 0;  // they join those that do
 }
 
-void HostStanding::note_world(const World& world) {
-  ranks_.next_member = std::max(ranks_.next_member, world.next_member);
+void HostStanding::note_generation(const Generation& generation) {
+  ranks_.next_member = std::max(ranks_.next_member, generation.next_member);
 }
 
 void HostStanding::note_survival() {

@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-/// How this host's ranks stand in the newest world, as the launcher reports it to the coordinator and to one that takes
-/// over. A value: whoever shares it guards it.
+/// How this host's ranks stand in the newest generation, as the launcher reports it to the coordinator and to one that
+/// takes over. A value: whoever shares it guards it.
 class HostStanding {
  public:
   /// @param first  number of the first of the host's `local_ranks` processes
-  void begin(const World& world, int first, int local_ranks);
-  /// What the coordinator says of the world in which the ranks continue.
-  void note_world(const World& world);
+  void begin(const Generation& generation, int first, int local_ranks);
+  /// What the coordinator says of the generation in which the ranks continue.
+  void note_generation(const Generation& generation);
   /// The ranks of a lost store are to meet in another one.
   void note_era(std::int64_t era) { ranks_.era = era; }
   std::int64_t era() const { return ranks_.era; }

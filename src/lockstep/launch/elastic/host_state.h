@@ -23,17 +23,17 @@ struct HostState {
   HostEntry self;  ///< written before the host joins, when one thread uses it
 
   mutable std::mutex mutex;         ///< guards the members below
-  std::condition_variable changed;  ///< of a world, the job's end, where the store is
+  std::condition_variable changed;  ///< of a generation, the job's end, where the store is
   SocketAddress address;            ///< of the store
   std::unique_ptr<StoreServer> server;
   std::unique_ptr<CoordinatorService> coordinator;
   std::shared_ptr<StoreClient> client;
-  std::vector<World::Host> hosts;  ///< of the newest world, as they are now
-  bool runs = false;               ///< ranks run, or are to start
+  std::vector<Generation::Host> hosts;  ///< of the newest generation, as they are now
+  bool runs = false;                    ///< ranks run, or are to start
   int restarts = 0;
-  HostStanding standing;        ///< of this host's ranks
-  std::optional<World> world;   ///< a world that has begun, whose ranks do not start here yet
-  std::int64_t generation = 0;  ///< of the newest world that this host is or was in
+  HostStanding standing;            ///< of this host's ranks
+  std::optional<Generation> begun;  ///< a generation that has begun, whose ranks do not start here yet
+  std::int64_t generation = 0;      ///< of the newest generation that this host is or was in
   std::optional<HostOrder> refusal;
   std::optional<Outcome> over;            ///< of the job
   std::optional<SocketAddress> moved_to;  ///< the job is served there

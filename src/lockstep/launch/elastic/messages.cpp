@@ -22,7 +22,7 @@ bool has_entry(HostReport::Kind kind) { return kind == HostReport::Kind::Joins |
 
 bool has_ranks(HostReport::Kind kind) { return kind == HostReport::Kind::Resumes || kind == HostReport::Kind::Answers; }
 
-bool has_world(HostOrder::Kind kind) {
+bool has_generation(HostOrder::Kind kind) {
   return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::Continue || kind == HostOrder::Kind::Note;
 }
 
@@ -127,19 +127,19 @@ std::string to_text(const HostOrder& order) {
               {"time_left_ms", order.time_left.count()},
               {"member", order.member}};
   if (order.kind == HostOrder::Kind::Continue) object["members"] = order.members;
-  if (has_world(order.kind)) {
+  if (has_generation(order.kind)) {
     json hosts = json::array();
-    for (const World::Host& host : order.world.hosts) {
+    for (const Generation::Host& host : order.generation.hosts) {
       hosts.push_back(
           {{"id", host.id}, {"name", host.name}, {"local_ranks", host.local_ranks}, {"standby", host.standby}});
     }
-    object["world"] = {{"generation", order.world.generation},
-                       {"restarts", order.world.restarts},
-                       {"master_port", order.world.master_port},
-                       {"first_member", order.world.first_member},
-                       {"era", order.world.era},
-                       {"next_member", order.world.next_member},
-                       {"hosts", hosts}};
+    object["generation"] = {{"number", order.generation.number},
+                            {"restarts", order.generation.restarts},
+                            {"master_port", order.generation.master_port},
+                            {"first_member", order.generation.first_member},
+                            {"era", order.generation.era},
+                            {"next_member", order.generation.next_member},
+                            {"hosts", hosts}};
   }
   return written(object);
 }
@@ -156,17 +156,17 @@ HostOrder parse_order(const std::string& text) {
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     object.at("member").get_to(order.member);
     if (order.kind == HostOrder::Kind::Continue) object.at("members").get_to(order.members);
-    if (!has_world(order.kind)) return order;
-    const json& world = object.at("world");
-    world.at("generation").get_to(order.world.generation);
-    world.at("restarts").get_to(order.world.restarts);
-    world.at("master_port").get_to(order.world.master_port);
-    world.at("first_member").get_to(order.world.first_member);
-    world.at("era").get_to(order.world.era);
-    world.at("next_member").get_to(order.world.next_member);
-    for (const json& host : world.at("hosts")) {
-      order.world.hosts.push_back({host.at("id").get<std::string>(), host.at("name").get<std::string>(),
-                                   host.at("local_ranks").get<int>(), host.at("standby").get<std::string>()});
+    if (!has_generation(order.kind)) return order;
+    const json& generation = object.at("generation");
+    generation.at("number").get_to(order.generation.number);
+    generation.at("restarts").get_to(order.generation.restarts);
+    generation.at("master_port").get_to(order.generation.master_port);
+    generation.at("first_member").get_to(order.generation.first_member);
+    generation.at("era").get_to(order.generation.era);
+    generation.at("next_member").get_to(order.generation.next_member);
+    for (const json& host : generation.at("hosts")) {
+      order.generation.hosts.push_back({host.at("id").get<std::string>(), host.at("name").get<std::string>(),
+                                        host.at("local_ranks").get<int>(), host.at("standby").get<std::string>()});
     }
     return order;
   });

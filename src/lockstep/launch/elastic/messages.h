@@ -13,7 +13,7 @@ namespace lockstep {
 struct HostReport {
   enum class Kind {
     Joins,       ///< with `entry`
-    Ready,       ///< no rank of the host runs any more: a new world may begin
+    Ready,       ///< no rank of the host runs any more: a new generation may begin
     Failed,      ///< a rank of the host failed: `text` describes the failure
     Succeeded,   ///< all ranks of the host have succeeded
     Answers,     ///< answers a probe, or an order to tell, with `ranks`
@@ -29,14 +29,14 @@ struct HostReport {
   };
   Kind kind = Kind::Joins;
   std::string host;             ///< id of the host
-  std::int64_t generation = 0;  ///< of the world that the report is about
+  std::int64_t generation = 0;  ///< of the generation that the report is about
   std::string text;
   bool blames_a_peer = false;  ///< for Failed: the rank reported that it had lost another one
   bool recurs = false;         ///< for Failed: the ranks would fail alike if they were started again
   bool runs = false;           ///< for Resumes: its ranks run, or start
-  int restarts = 0;            ///< for Resumes: as of the newest world that it knows
+  int restarts = 0;            ///< for Resumes: as of the newest generation that it knows
   int member = -1;             ///< for Gone
-  int request = 0;             ///< for NeedsRank: its number among the host's requests in this world, from 1 on
+  int request = 0;             ///< for NeedsRank: its number among the host's requests in this generation, from 1 on
   HostEntry entry;
   struct Ranks {
     std::int64_t era = 0;       ///< how many stores they have lost
@@ -51,17 +51,18 @@ struct HostReport {
   Ranks ranks;  ///< for Resumes and Answers
 };
 
-/// A world that begins.
-struct World {
+/// A start of the ranks of all hosts, which continues while hosts join and leave if ranks survive others. Several
+/// worlds of ranks (net/worlds/) may follow each other in one generation.
+struct Generation {
   struct Host {
     std::string id;
     std::string name;
     int local_ranks = 1;
     std::string standby;  ///< as HostEntry::standby
   };
-  std::int64_t generation = 0;  ///< number of earlier worlds; grows with each, whatever the reason
-  int restarts = 0;             ///< number of restarts after failures
-  std::vector<Host> hosts;      ///< by node rank; the first one serves the store
+  std::int64_t number = 0;  ///< of earlier generations; grows with each, whatever the reason
+  int restarts = 0;         ///< number of restarts after failures
+  std::vector<Host> hosts;  ///< by node rank; the first one serves the store
   std::uint16_t master_port = 0;
   int first_member = -1;  ///< of a host that joins ranks that run: the number of its first process; else -1
   std::int64_t era = 0;   ///< how many stores its ranks have lost
@@ -72,14 +73,14 @@ struct World {
 struct HostOrder {
   enum class Kind {
     Wait,      ///< `text` names what for, `time_left` is the longest wait
-    Begin,     ///< start the ranks of `world`
+    Begin,     ///< start the ranks of `generation`
     Stop,      ///< end the ranks, and report Ready: `text` gives the reason
     Probe,     ///< answer
     Tell,      ///< answer how the ranks stand: whether they survive the loss of others by now
     Member,    ///< start process number `member` in a lost rank's place; -1: no restart is left
-    Continue,  ///< on the store that takes over from a lost one: the ranks of `world` continue; `members` are all of
-               ///< them
-    Note,      ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now
+    Continue,  ///< on the store that takes over from a lost one: the ranks of `generation` continue; `members` are all
+               ///< of them
+    Note,      ///< `text` says what has happened to other hosts, while the ranks continue; `generation` has their hosts
     Move,      ///< join the job at the address `text`
     Return,    ///< answer, because the host was taken for lost: Rejoin follows, unless this coordinator's host was cut
                ///< off
@@ -96,7 +97,7 @@ struct HostOrder {
   std::chrono::milliseconds time_left{0};  ///< for Wait
   int member = -1;                         ///< for Member
   std::vector<int> members;                ///< for Continue
-  World world;
+  Generation generation;
 };
 
 HostOrder order_to(HostOrder::Kind kind, const std::string& text = {}, const std::string& fix = {});

@@ -107,13 +107,13 @@ void ServerSide::hold_standby() {
 }
 
 bool ServerSide::take_over(const std::string& cause) {
-  std::vector<World::Host> hosts;
+  std::vector<Generation::Host> hosts;
   Coordinator::Takeover takeover;
   SocketAddress lost;
   bool returns = false;
   {
     const std::lock_guard lock(state_.mutex);
-    const auto is_self = [this](const World::Host& host) { return host.id == state_.self.id; };
+    const auto is_self = [this](const Generation::Host& host) { return host.id == state_.self.id; };
     if (state_.server || state_.over || state_.stopping ||
         std::none_of(state_.hosts.begin(), state_.hosts.end(), is_self))
       return false;
@@ -159,7 +159,7 @@ std::shared_ptr<StoreClient> ServerSide::serve_next(const Coordinator::Takeover&
   }
 }
 
-std::shared_ptr<StoreClient> ServerSide::find_next(const World::Host& host) {
+std::shared_ptr<StoreClient> ServerSide::find_next(const Generation::Host& host) {
   if (host.standby.empty()) return nullptr;
   for (int i = 0; i < kTriesToFindNext && !state_.is_ending(); ++i) {
     try {

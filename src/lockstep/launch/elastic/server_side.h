@@ -13,7 +13,7 @@
 namespace lockstep {
 
 /// Where a job's rendezvous is: the launcher that can listen on the endpoint serves the store and the coordinator. If
-/// it is lost, the next host of the world does, at an address that all know beforehand.
+/// it is lost, the next host of the generation does, at an address that all know beforehand.
 class ServerSide {
  public:
   /// @param plan, state  outlive this object
@@ -33,7 +33,7 @@ class ServerSide {
   StoreClientOptions client_options(bool other) const;
   void hold_standby();
   std::shared_ptr<StoreClient> serve_next(const Coordinator::Takeover& takeover);
-  std::shared_ptr<StoreClient> find_next(const World::Host& host);
+  std::shared_ptr<StoreClient> find_next(const Generation::Host& host);
   void resume(const std::shared_ptr<StoreClient>& client);
 
   const LaunchPlan& plan_;

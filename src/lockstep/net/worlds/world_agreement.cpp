@@ -18,9 +18,9 @@ using std::chrono::milliseconds;
 // A loss is not a key, for which a member could wait, so it looks this often. Each look is two requests.
 constexpr milliseconds kLook{2};
 // The store answers those that wait for a key at once. They look this often for what else can end their wait: a loss,
-// while ranks meet, and the end of the training, at the door.
+// while ranks meet, and the end of the training, while a process asks to join.
 constexpr milliseconds kLookWhileMeeting{5};
-constexpr milliseconds kLookAtTheDoor{1000};
+constexpr milliseconds kLookToBeLetIn{1000};
 constexpr const char* kAsked = "asked";
 constexpr const char* kClosed = "closed";
 constexpr const char* kLeft = "left";
@@ -159,7 +159,7 @@ RankWorld WorldAgreement::call_roll(const RankWorld& current, const std::set<int
   }
 }
 
-// A process at the door tells no world, and may be in one that others know.
+// A process that asks to join tells no world, and may be in one that others know.
 void WorldAgreement::propose_first(const std::vector<std::optional<std::string>>& told, const std::vector<int>& numbers,
                                    const std::set<int>& gone) {
   std::vector<RankWorld> known;
@@ -245,7 +245,7 @@ RankWorld WorldAgreement::wait_for_admission(Deadline deadline) {
       throw TimeoutError("the ranks of the job did not let this one join", where_of(self_),
                          "see whether they still train; they look for new ranks at the start of each update");
     }
-    wait_briefly(*store_, {world_key(world)}, std::min(kLookAtTheDoor, deadline.remaining()));
+    wait_briefly(*store_, {world_key(world)}, std::min(kLookToBeLetIn, deadline.remaining()));
   }
 }
 

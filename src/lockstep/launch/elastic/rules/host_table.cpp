@@ -38,8 +38,8 @@ int HostTable::resumed() const {
   return count_if(hosts_, [](const Host& host) { return host.generation > 0; });
 }
 
-std::vector<World::Host> HostTable::places() const {
-  std::vector<World::Host> places;
+std::vector<Generation::Host> HostTable::places() const {
+  std::vector<Generation::Host> places;
   for (const Host& host : hosts_) {
     if (!host.placed) continue;
     places.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks, host.entry.standby});

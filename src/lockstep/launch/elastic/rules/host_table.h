@@ -25,8 +25,8 @@ class HostTable {
   struct Host {
     HostEntry entry;
     Time since;                   ///< when it joined
-    bool placed = false;          ///< has a place in the world
-    bool is_member = false;       ///< it was in the newest world, also while the next one gathers
+    bool placed = false;          ///< has a place in the generation
+    bool is_member = false;       ///< it was in the newest generation, also while the next one gathers
     bool ready = true;            ///< no rank of it runs
     bool succeeded = false;       ///< all its ranks have
     bool answered = false;        ///< a probe, or how its ranks stand
@@ -34,8 +34,8 @@ class HostTable {
     bool has_no_ranks = false;    ///< none of them is left that does
     bool is_gone = false;         ///< it was not heard of, or its launcher was killed; it gets no more orders
     bool is_silent = false;       ///< it was not heard of, and may live
-    std::int64_t generation = 0;  ///< for one that resumes: of the newest world that it knows
-    std::vector<int> members;     ///< numbers of its processes in this world
+    std::int64_t generation = 0;  ///< for one that resumes: of the newest generation that it knows
+    std::vector<int> members;     ///< numbers of its processes in this generation
     int requests = 0;             ///< for processes: the newest one that this coordinator knows
     int asked = 0;                ///< while it resumes: processes that the lost host did not grant
 
@@ -77,12 +77,12 @@ class HostTable {
     return std::all_of(hosts_.begin(), hosts_.end(), is);
   }
   bool all_ready() const;
-  /// How many have a place in the world.
+  /// How many have a place in the generation.
   int placed() const;
   /// How many of those that resume were in the job; others may have come to join it.
   int resumed() const;
   /// Those with a place, by node rank.
-  std::vector<World::Host> places() const;
+  std::vector<Generation::Host> places() const;
 
   /// The host of this id, or null.
   Host* find(const std::string& id);
@@ -108,7 +108,7 @@ class HostTable {
   void forget_silence(const std::string& id);
   /// Hosts that are silent for each other may be cut off from each other: only one part may continue. More than half
   /// of the hosts take the rendezvous over; half of them, if the serving host is among them, keep it. Hosts that wait
-  /// for a place, or for the next world, do not count: those that take over do not know them.
+  /// for a place, or for the next generation, do not count: those that take over do not know them.
   /// @param keep_alive  a host that is silent for longer is lost
   bool may_be_cut_off(Time now, std::chrono::milliseconds keep_alive) const;
 

@@ -36,14 +36,14 @@ void JobState::number_processes(Host& host) {
   for (int i = 0; i < host.entry.local_ranks; ++i) host.members.push_back(next_member++);
 }
 
-World JobState::world() const {
-  World world;
-  world.generation = generation;
-  world.restarts = restarts;
-  world.hosts = hosts.places();
-  world.era = era;
-  world.next_member = next_member;
-  return world;
+Generation JobState::running() const {
+  Generation running;
+  running.number = generation;
+  running.restarts = restarts;
+  running.hosts = hosts.places();
+  running.era = era;
+  running.next_member = next_member;
+  return running;
 }
 
 }  // namespace lockstep

@@ -31,13 +31,13 @@ struct JobState {
   /// What the host that takes over from a lost one knows of the job.
   struct Takeover {
     std::string story;            ///< which host is lost, and how
-    std::int64_t generation = 0;  ///< of the newest world
+    std::int64_t generation = 0;  ///< of the newest generation
     std::int64_t era = 1;         ///< how many stores its ranks have lost
     int restarts = 0;
     int hosts = 1;   ///< that may come, this one among them
     int quorum = 1;  ///< as many must come
 
-    /// More than half of the hosts of a world that may live, the lost one among them unless it has surely ended.
+    /// More than half of the hosts of a generation that may live, the lost one among them unless it has surely ended.
     static int quorum_of(int world_hosts, bool lost_has_ended) {
       return (world_hosts - (lost_has_ended ? 1 : 0)) / 2 + 1;
     }
@@ -45,7 +45,7 @@ struct JobState {
     bool is_possible() const { return hosts >= quorum; }
   };
 
-  /// Processes of a running world that were lost, with their host or on it.
+  /// Processes of a running generation that were lost, with their host or on it.
   struct LostMembers {
     std::int64_t generation = 0;
     std::string name;
@@ -53,9 +53,9 @@ struct JobState {
     std::vector<int> members;
   };
 
-  /// How far the next world is.
+  /// How far the next generation is.
   struct Gathering {
-    bool short_of_hosts = true;  // since the last world, or from the start
+    bool short_of_hosts = true;  // since the last generation, or from the start
     Time short_since;
     std::optional<Time> enough_since;   // MIN hosts have joined
     std::optional<Time> reported_at;    // when missing hosts were last reported
@@ -89,10 +89,10 @@ struct JobState {
   /// its way.
   void give_up(Host& host, const std::string& cause, bool is_silent, Time now);
   bool may_be_cut_off(Time now) const { return hosts.may_be_cut_off(now, times.keep_alive); }
-  /// Gives the host's processes numbers that no other one of this world has.
+  /// Gives the host's processes numbers that no other one of this generation has.
   void number_processes(Host& host);
-  /// The running world, as an order tells it to a host.
-  World world() const;
+  /// The running generation, as an order tells it to a host.
+  Generation running() const;
 
   const HostEntry job;  // of the host that serves; all other hosts must match it
   const Times times;
@@ -102,10 +102,10 @@ struct JobState {
   bool is_cut_off = false;           // so many hosts are silent that they may continue without this one
   Phase phase;
   HostTable hosts;
-  std::int64_t generation = 0;  // of the newest world
+  std::int64_t generation = 0;  // of the newest generation
   std::int64_t era = 0;         // how many stores its ranks have lost
   int restarts = 0;
-  int next_member = 0;  // number of the next process that joins the running world
+  int next_member = 0;  // number of the next process that joins the running generation
   Gathering gathering;
   Probe probe;
   Asking asking;

@@ -67,7 +67,7 @@ void begin(JobState& state, Time now) {
     }
   }
   HostOrder order = order_to(HostOrder::Kind::Begin);
-  order.world = state.world();
+  order.generation = state.running();
   for (const Host& host : state.hosts) {
     if (host.placed) state.send(host, order);
   }

@@ -5,13 +5,13 @@
 
 #include "lockstep/launch/elastic/rules/job_state.h"
 
-/// torchrun's rules for `--nnodes MIN:MAX`: when a world begins, what ends it, and what becomes of a failure. They know
-/// nothing of ranks that survive others.
+/// torchrun's rules for `--nnodes MIN:MAX`: when a generation begins, what ends it, and what becomes of a failure. They
+/// know nothing of ranks that survive others.
 namespace lockstep::restart_rules {
 
-// The next world.
+// The next generation.
 void begin_if_complete(JobState& state, JobState::Time now);
-/// Ends the ranks of all hosts, and waits until a world can begin. @param has_time  nothing has failed
+/// Ends the ranks of all hosts, and waits until a generation can begin. @param has_time  nothing has failed
 void gather_again(JobState& state, const std::string& why, bool has_time, JobState::Time now);
 /// The same after a host was lost whose ranks the others need.
 void gather_without(JobState& state, const std::string& loss, JobState::Time now);

@@ -46,7 +46,7 @@ void note_answer(Host& host, const HostReport& report) {
 
 void send_note(JobState& state, const std::string& text, const std::string& except = {}) {
   HostOrder order = order_to(HostOrder::Kind::Note, text);
-  order.world = state.world();
+  order.generation = state.running();
   for (const Host& host : state.hosts) {
     if (host.placed && host.entry.id != except) state.send(host, order);
   }
@@ -157,8 +157,8 @@ void admit_host(JobState& state, Host& host) {
   host.ready = host.succeeded = false;
   state.number_processes(host);
   HostOrder order = order_to(HostOrder::Kind::Begin);
-  order.world = state.world();
-  order.world.first_member = host.members.front();
+  order.generation = state.running();
+  order.generation.first_member = host.members.front();
   state.send(host, std::move(order));
   send_note(state, fmt::format("host {} joined; its ranks join the running ones", state.hosts.name_of(host.entry)),
             host.entry.id);

@@ -26,7 +26,7 @@ constexpr std::chrono::seconds kToMeet{10};
 void continue_here(JobState& state) {
   HostOrder order =
       order_to(HostOrder::Kind::Continue, state.takeover->story + "; the ranks of the other hosts continue");
-  order.world = state.world();
+  order.generation = state.running();
   for (const Host& host : state.hosts) {
     if (host.placed) order.members.insert(order.members.end(), host.members.begin(), host.members.end());
   }
