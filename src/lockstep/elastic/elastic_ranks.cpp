@@ -58,7 +58,7 @@ Standing ElasticRanks::bring_level(ElasticClient& client, UpdateRescue* rescue) 
   client.check(*group());
   const Standing standing = compare();
   if (may_stay && !kept.stays()) rescue->forget_memory();
-  if (standing.is_late) return standing;
+  if (standing.has_finished) return standing;
   if (!standing.all_equal) client.receive(*group(), standing, kept);
   if (rescue != nullptr) rescue->adopt(kept.stays(), /*may_be_unfinished=*/false, kept.hosts);
   return standing;
@@ -107,12 +107,12 @@ std::unique_ptr<UpdateRescue> ElasticRanks::make_rescue(FlatOptimizer& optimizer
 }
 
 void ElasticRanks::close() {
-  is_late_ = true;
+  has_finished_ = true;
   group_->close();
 }
 
 void ElasticRanks::section(const std::function<void()>& body, const std::function<void()>& alone) {
-  if (!is_late_) return body();
+  if (!has_finished_) return body();
   for (bool has_changed = false;;) {
     try {
       if (has_changed) meet(nullptr);

@@ -60,7 +60,7 @@ class ElasticRanks {
   /// Whether that update is made, by all ranks.
   bool has_finished_update() const { return has_finished_update_; }
   /// The first thing in each group. Updates that were interrupted are finished, or taken back; ranks that are behind
-  /// get the state of one that is not, unless some rank is late: then all steps are made. Collective.
+  /// get the state of one that is not, unless that rank has finished: then all steps are made. Collective.
   /// @param rescue  of the client's optimizer; null: it has none
   Standing bring_level(ElasticClient& client, UpdateRescue* rescue);
   /// Whether the ranks have changed since they were level.
@@ -85,7 +85,7 @@ class ElasticRanks {
 
   /// The steps are made on all ranks: no more ranks are let in.
   void close();
-  bool is_late() const { return is_late_; }
+  bool has_finished() const { return has_finished_; }
   /// What ranks do together after `close`. If a rank is lost in it, the others do it again; a rank that had not
   /// finished it when others had does `alone`.
   void section(const std::function<void()>& body, const std::function<void()>& alone);
@@ -93,7 +93,7 @@ class ElasticRanks {
   void leave() { group_->leave(); }
 
  private:
-  Standing compare() const { return compare_positions(*group(), position_, is_late_); }
+  Standing compare() const { return compare_positions(*group(), position_, has_finished_); }
   void regroup(const std::exception_ptr& failure);
   bool meet(InterruptedUpdate* update);
   void enter();
@@ -103,7 +103,7 @@ class ElasticRanks {
   Changes changes_;
   bool is_new_;
   bool is_announced_ = false;
-  bool is_late_ = false;
+  bool has_finished_ = false;
   bool must_settle_ = false;
   std::int64_t met_in_ = -1;                                         // number of the group
   bool has_regrouped_ = false;                                       // in an optimizer's step

@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-Standing compare_positions(Communicator& group, std::int64_t position, bool is_late) {
+Standing compare_positions(Communicator& group, std::int64_t position, bool has_finished) {
   const auto longs = at::TensorOptions().dtype(at::kLong);
-  at::Tensor all = at::tensor({position, std::int64_t{is_late ? 1 : 0}}, longs);
+  at::Tensor all = at::tensor({position, std::int64_t{has_finished ? 1 : 0}}, longs);
   if (group.world_size() > 1) {
     const at::Tensor mine = all;
     all = at::empty({group.world_size(), 2}, longs);

@@ -92,7 +92,7 @@ void join_ranks(TrainerContext& context) {
 
 void leave_ranks(TrainerContext& context) noexcept {
   try {
-    if (context.elastic && context.elastic->is_late()) context.elastic->leave();
+    if (context.elastic && context.elastic->has_finished()) context.elastic->leave();
   } catch (const std::exception& error) {
     log_info("the other ranks are not told that this one has finished: {}", error.what());
   }

@@ -172,7 +172,7 @@ TrainOutput Trainer::train() {
                                  context.options.lengths.size(), context.options.train_dataset->size()),
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
-  if (context.elastic && context.elastic->is_late()) {
+  if (context.elastic && context.elastic->has_finished()) {
     throw UsageError("a Trainer with survive_lost_ranks can train only once", context.where(),
                      "start a job for each training");
   }

@@ -10,14 +10,14 @@ TEST(StandingOf, TheLowestOfTheNewestIsTheSource) {
   EXPECT_EQ(standing.newest, 4);
   EXPECT_EQ(standing.source, 1);
   EXPECT_FALSE(standing.all_equal);
-  EXPECT_FALSE(standing.is_late);
+  EXPECT_FALSE(standing.has_finished);
 }
 
 TEST(StandingOf, EqualMembersNeedNoState) {
   const Standing standing = standing_of({{7, true}, {7, false}});
   EXPECT_TRUE(standing.all_equal);
   EXPECT_EQ(standing.source, 0);
-  EXPECT_TRUE(standing.is_late);
+  EXPECT_TRUE(standing.has_finished);
 }
 
 TEST(StandingOf, NoMemberHasAState) { EXPECT_LT(standing_of({{-1, false}, {-1, false}}).newest, 0); }

@@ -9,7 +9,7 @@ Standing standing_of(const std::vector<MemberPosition>& members) {
     if (members[rank].position <= standing.newest) continue;
     standing.newest = members[rank].position;
     standing.source = static_cast<int>(rank);
-    standing.is_late = members[rank].is_late;
+    standing.has_finished = members[rank].has_finished;
   }
   return standing;
 }

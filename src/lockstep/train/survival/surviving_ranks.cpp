@@ -55,7 +55,7 @@ void SurvivingRanks::admit() {
 void SurvivingRanks::settle() {
   engine_.reset();
   const Standing standing = elastic_.bring_level(*this, &rescue_);
-  if (standing.is_late) return settle_late(standing);
+  if (standing.has_finished) return settle_finished(standing);
   state_.return_to_place();
   state_.restore_buffers();
   engine_.choose_again();
@@ -72,7 +72,7 @@ bool SurvivingRanks::can_fuse(Communicator& group) {
 }
 
 // A rank has left the training, so all have its whole result, and no state is needed.
-void SurvivingRanks::settle_late(const Standing& standing) {
+void SurvivingRanks::settle_finished(const Standing& standing) {
   elastic_.settled();
   if (state_.stage() == Stage::Finish) {
     elastic_.close();

@@ -39,7 +39,7 @@ class SurvivingRanks : private ElasticClient {
   void settle();
   bool can_fuse(Communicator& group) override;
   void receive(Communicator& group, const Standing& standing, const KeptState& kept) override;
-  void settle_late(const Standing& standing);
+  void settle_finished(const Standing& standing);
 
   SessionCore& core_;
   TrainerContext& context_;
