@@ -1,5 +1,5 @@
-// Tests fused updates of lockstep::elastic_loop on several hosts that lose ranks and each other. Each launcher holds a
-// memory of its own, so it is a host, although all of them run on one machine.
+// Tests fused updates of lockstep::on_rank_change on several hosts that lose ranks and each other. Each launcher holds
+// a memory of its own, so it is a host, although all of them run on one machine.
 #include <signal.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Tests lockstep::elastic_loop on several hosts, which several launchers of this machine represent: ranks and launchers
-// are killed, come back and join.
+// Tests lockstep::on_rank_change on several hosts, which several launchers of this machine represent: ranks and
+// launchers are killed, come back and join.
 #include <signal.h>
 
 #include <memory>

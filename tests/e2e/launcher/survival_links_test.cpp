@@ -1,4 +1,4 @@
-// Tests lockstep::elastic_loop on hosts made of network namespaces, whose links go down: the others notice it only by
+// Tests lockstep::on_rank_change on hosts made of network namespaces, whose links go down: the others notice it only by
 // silence.
 #include <signal.h>
 

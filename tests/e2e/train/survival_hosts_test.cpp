@@ -35,7 +35,7 @@ std::string result_of(const std::string& output) {
 }
 
 // The suite has a Trainer on hosts of which one is lost (tests/e2e/launcher/survival_stop_test.cpp), and hosts that
-// join and are lost under elastic_loop.
+// join and are lost under on_rank_change.
 class TrainingOnHostsLong : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
