@@ -28,7 +28,9 @@ at::Tensor weights_after_clipping(const Group& group, bool fused, double norm_ty
   options.virtual_shards = 4;
   DistributedDataParallel ddp(model, options);
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
-  if (fused) EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+  if (fused) {
+    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+  }
   for (int step = 0; step < 2; ++step) {
     ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
       ddp(fuse_batch(static_cast<int>(shard), step, 20)).pow(2).mean().backward();
