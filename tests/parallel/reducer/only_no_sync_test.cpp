@@ -77,6 +77,24 @@ INSTANTIATE_TEST_SUITE_P(Cases, OnlyNoSync,
                                            OnlyNoSyncCase{"fused", false, [](auto&, auto&, int) {}, true}),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// It writes through `data()`, which leaves the version of the weights as it was.
+TEST(OnlyNoSyncOf, LibTorchsSgd) {
+  for (const int steps : {1, 4}) {
+    const std::string log = log_of_ranks([&](const Group& group) {
+      const torch::nn::Linear model = make_linear(4, 2);
+      DistributedDataParallel ddp(model, fuse_on(group));
+      torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+      const auto quiet = ddp.no_sync();
+      for (int step = 0; step < steps; ++step) {
+        optimizer.zero_grad();
+        ddp(fuse_batch(group->rank(), step, 4)).pow(2).mean().backward();
+        optimizer.step();
+      }
+    });
+    EXPECT_EQ(log.find(kOnlyNoSync) != std::string::npos, steps > 1) << log;
+  }
+}
+
 // An encoder under two heads: the second wrapper averages it, and nobody the first one's head.
 TEST(OnlyNoSyncOf, AHeadOfItsOwn) {
   for (const bool has_head : {true, false}) {

@@ -138,6 +138,21 @@ TEST(AutogradGrad, UpdatesByThisRanksGradientsAreReported) {
   EXPECT_NE(log.find("ReduceOp::Avg"), std::string::npos) << log;
 }
 
+// It writes through `data()`, which leaves the version of the weights as it was.
+TEST(AutogradGrad, UpdatesByLibTorchsSgdAreReported) {
+  const std::string log = log_of([](const Group& group, NormedPolicy& net) {
+    DistributedDataParallel ddp(net, fuse_on(group));
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01));
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor loss = ddp(policy_batch(group->rank(), step)).pow(3).sum();
+      const auto gradients = torch::autograd::grad({loss}, net->parameters());
+      for (std::size_t i = 0; i < gradients.size(); ++i) net->parameters()[i].mutable_grad() = gradients[i];
+      optimizer.step();
+    }
+  });
+  EXPECT_EQ(times(log, kOfGrad), 1U) << log;
+}
+
 // Backwards that are averaged, before and after: what is wrong is known only from the call itself.
 TEST(AutogradGrad, UpdatesBesideBackwardsAreReportedAtOnce) {
   const std::string log = log_of([](const Group& group, NormedPolicy& net) {

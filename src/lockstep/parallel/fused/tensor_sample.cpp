@@ -79,6 +79,18 @@ bool WeightSample::has_new_elements(const at::Tensor& weight) const {
   return false;
 }
 
+std::uint64_t WriteCount::look(const at::Tensor& tensor) {
+  const bool has_memory = tensor.has_storage() && tensor.numel() > 0 && tensor.storage().data() != nullptr;
+  if (tensor.is_inference() || !has_memory) return count_;
+  if (seen_.is_set() && seen_.has_new_version(tensor)) {
+    count_ += seen_.new_versions(tensor);
+  } else if (seen_.is_set() && can_be_read(tensor) && seen_.has_new_elements(tensor)) {
+    ++count_;
+  }
+  seen_.take(tensor);
+  return count_;
+}
+
 void GradientSample::take(const at::Tensor& gradient, std::uint64_t turn) {
   set(gradient);
   count_ = largest_ = 0;

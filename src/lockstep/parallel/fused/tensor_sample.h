@@ -19,7 +19,10 @@ class TensorMark {
   /// `tensor` still has the memory that it had then.
   bool is_in_place(const at::Tensor& tensor) const { return tensor.data_ptr() == data_; }
   /// Autograd has counted a write since.
-  bool has_new_version(const at::Tensor& tensor) const { return tensor._version() != version_; }
+  bool has_new_version(const at::Tensor& tensor) const { return new_versions(tensor) != 0; }
+  std::uint32_t new_versions(const at::Tensor& tensor) const {
+    return static_cast<std::uint32_t>(tensor._version()) - version_;
+  }
 
  private:
   const void* data_ = nullptr;
@@ -38,6 +41,18 @@ class WeightSample : public TensorMark {
 
   std::size_t count_ = 0;
   std::array<std::uint64_t, kElements> bits_{};
+};
+
+/// How often a tensor was written, as far as looks show: what is written several times through `data()` between two
+/// looks counts once, and not at all on a device.
+class WriteCount {
+ public:
+  /// @return  the count, from the first look on
+  std::uint64_t look(const at::Tensor& tensor);
+
+ private:
+  WeightSample seen_;
+  std::uint64_t count_ = 0;
 };
 
 /// Sixteen elements of a gradient at equal distances. Only the largest is compared: scaling changes it unless it is

@@ -13,11 +13,7 @@ namespace lockstep {
 namespace {
 
 // Twice: who wraps a model to evaluate it may write weights once.
-constexpr std::uint32_t kWritesOfATraining = 2;
-
-std::uint32_t version_now(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
-}
+constexpr std::uint64_t kWritesOfATraining = 2;
 
 constexpr const char* kHowToAverage =
     "Average such gradients before they are used, for (auto& gradient : gradients) "
@@ -26,16 +22,22 @@ constexpr const char* kHowToAverage =
 }  // namespace
 
 CapturedGradients::CapturedGradients(std::vector<NamedTensor> parameters)
-    : parameters_(std::move(parameters)), alone_(parameters_.size(), false) {
+    : parameters_(std::move(parameters)), writes_(parameters_.size()), alone_(parameters_.size(), false) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) add(begin_, i);
   begin_.reduced_elements = reduced_elements();
 }
 
-void CapturedGradients::add(Captured& captured, std::size_t parameter) const {
+void CapturedGradients::add(Captured& captured, std::size_t parameter) {
   const at::Tensor& tensor = parameters_[parameter].tensor;
   captured.parameters.push_back(parameter);
-  captured.versions.push_back(version_now(tensor));
+  captured.writes.push_back(writes_[parameter].look(tensor));
   captured.numel += tensor.numel();
+}
+
+// Looked at before the step that uses this gradient: so the writes of LibTorch's SGD are counted one by one.
+void CapturedGradients::arrived_alone(std::size_t parameter, bool may_be_all) {
+  alone_[parameter] = true;
+  if (may_be_all) writes_[parameter].look(parameters_[parameter].tensor);
 }
 
 void CapturedGradients::look_at_backward() {
@@ -53,12 +55,12 @@ void CapturedGradients::look_at_backward() {
   captured_ = std::move(captured);
 }
 
-bool CapturedGradients::are_used(const Captured& since, bool all, std::uint32_t writes) const {
+bool CapturedGradients::are_used(const Captured& since, bool all, std::uint64_t writes) {
   if (reduced_elements() - since.reduced_elements >= since.numel) return false;
   std::size_t written = 0;
   for (std::size_t k = 0; k < since.parameters.size(); ++k) {
-    const std::uint32_t now = version_now(parameters_[since.parameters[k]].tensor);
-    written += now - since.versions[k] >= writes ? 1 : 0;
+    const std::uint64_t now = writes_[since.parameters[k]].look(parameters_[since.parameters[k]].tensor);
+    written += now - since.writes[k] >= writes ? 1 : 0;
   }
   return all ? written == since.parameters.size() : written > 0;
 }
@@ -73,8 +75,8 @@ std::optional<std::string> CapturedGradients::take_report() {
       parameters_[captured_->parameters.front()].name, kHowToAverage);
 }
 
-std::optional<std::string> CapturedGradients::report_of_end(
-    bool was_synchronised, const std::function<bool(std::size_t)>& is_elsewhere) const {
+std::optional<std::string> CapturedGradients::report_of_end(bool was_synchronised,
+                                                            const std::function<bool(std::size_t)>& is_elsewhere) {
   if (has_reported_ || parameters_.empty()) return std::nullopt;
   if (ever_arrived_) return was_synchronised ? std::nullopt : report_of_no_sync(is_elsewhere);
   if (!are_used(begin_, /*all=*/true, kWritesOfATraining)) return std::nullopt;
@@ -86,14 +88,13 @@ std::optional<std::string> CapturedGradients::report_of_end(
       parameters_.front().name, kHowToAverage);
 }
 
-std::optional<std::string> CapturedGradients::report_of_no_sync(
-    const std::function<bool(std::size_t)>& is_elsewhere) const {
+std::optional<std::string> CapturedGradients::report_of_no_sync(const std::function<bool(std::size_t)>& is_elsewhere) {
   Captured since;
   since.reduced_elements = begin_.reduced_elements;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!alone_[i] || is_elsewhere(i)) continue;
     since.parameters.push_back(i);
-    since.versions.push_back(begin_.versions[i]);
+    since.writes.push_back(begin_.writes[i]);
     since.numel += parameters_[i].tensor.numel();
   }
   if (since.parameters.empty() || !are_used(since, /*all=*/true, kWritesOfATraining)) return std::nullopt;

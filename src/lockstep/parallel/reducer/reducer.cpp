@@ -248,7 +248,7 @@ void Reducer::on_gradient(std::size_t index) {
   queue.tell_keeper(index);
   if (arrived_) arrived_(index);
   if (synchronise_) return backward_.gradient_arrived(index);
-  if (captured_ && !queue.is_kept(index)) captured_->arrived_alone(index);
+  if (captured_ && !queue.is_kept(index)) captured_->arrived_alone(index, !backward_.has_run());
 }
 
 void Reducer::on_sparse_gradient(std::size_t index) {
@@ -256,7 +256,7 @@ void Reducer::on_sparse_gradient(std::size_t index) {
   if (captured_) captured_->gradient_arrived();
   notice_plain_call();
   if (synchronise_) return reach_parameters();  // the end of the backward combines the gradients
-  if (captured_) captured_->arrived_alone(backward_.buckets().num_parameters() + index);
+  if (captured_) captured_->arrived_alone(backward_.buckets().num_parameters() + index, !backward_.has_run());
 }
 
 // After an exception in backward.
