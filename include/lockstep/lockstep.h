@@ -101,6 +101,7 @@
 #include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
 #include "lockstep/parallel/same_data.h"                          // compares what ranks read
+#include "lockstep/parallel/same_weights.h"                       // compares the ranks' weights
 #include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
 #include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
 
