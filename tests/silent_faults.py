@@ -38,11 +38,14 @@ FAULTS = [
     (OPTIONS, "step() or clip_grad_norm_() with other arguments on one rank",
      "UpdateTerms.EveryArgumentOfACallIsCompared"),
     (OPTIONS, "lists of parameters that change after fuse, or belong to no wrapped module",
-     "FusedLists.AGroupThatOneRankAddsIsNamed FusedLists.AParameterThatLeavesItsGroupIsAnError "
+     "FusedLists.AGroupThatOneRankAddsIsNamed FusedLists.AParameterThatOneRankReplacesByAnotherOfTheModuleIsNamed "
+     "FusedLists.AParameterThatLeavesItsGroupIsAnError "
      "FusedLists.AParameterOfNoWrappedModuleIsAWarning FusedLists.FuseComparesItsArguments"),
     (OPTIONS, "a step that one rank leaves out, for a loss that is NaN",
      "UpdateTermsOf.AStepThatOneRankLeavesOutIsAnError UpdateTerms.AStepThatOneRankMakesTwiceIsAnError "
      "DriftOnce.AStepThatOneRankLeavesOutIsAnError NeedsMore.StepsThatAllRanksLeaveOut"),
+    (OPTIONS, "gradients that one rank drops between backward and step, for a loss that is NaN, under fuse",
+     "UpdateTermsOf.GradientsThatOneRankDropsBeforeTheStepAreAnError"),
     (OPTIONS, "a batch that one rank leaves out before its backward, an epoch that it ends early",
      "LeftOutBatches.AreAWarningOfPlainBackwards UpdateTerms.ABatchThatOneRankLeavesOutIsAWarning"),
     (OPTIONS, "options and lists of a rank that has run out of inputs in join",
@@ -64,9 +67,10 @@ FAULTS = [
      "SecondOrder.PenaltiesMakeTheStepsOfOneProcess SecondOrderOnce.FullyShardedCriticsHavePenalties"),
     (BACKWARDS, "torch::autograd::grad over parameters, which nobody averages",
      "AutogradGrad.UpdatesByThisRanksGradientsAreReported AutogradGrad.OfTheModuleItselfIsReportedAtTheEnd "
-     "AutogradGrad.UpdatesBesideBackwardsAreReportedAtOnce NeedsMore.AveragedGradientsOfAutogradGrad"),
+     "AutogradGrad.UpdatesBesideBackwardsAreReportedAtOnce AutogradGrad.UpdatesByLibTorchsSgdAreReported "
+     "NeedsMore.AveragedGradientsOfAutogradGrad"),
     (BACKWARDS, "a wrapper all of whose backwards are in no_sync",
-     "OnlyNoSync.IsReportedAtTheEnd OnlyNoSyncOf.AHeadOfItsOwn"),
+     "OnlyNoSync.IsReportedAtTheEnd OnlyNoSyncOf.AHeadOfItsOwn OnlyNoSyncOf.LibTorchsSgd"),
     (BACKWARDS, "ddp->forward(x), other members, the module itself: buffers stayed apart",
      "PastTheWrapper.BuffersAndGradientsAreThoseOfTheWrapper PastTheWrapper.LoadedWeightsAreFollowed"),
     (BACKWARDS, "ddp->forward(x) right after a forward in no_sync",
@@ -94,6 +98,10 @@ FAULTS = [
     (WEIGHTS, "an average that rank 0 alone swaps in and back", "SharedWrite.OneRankMayWriteAndTakeItBack"),
     (WEIGHTS, "values that differ between ranks, or writes by address",
      "SharedWrite.ValuesThatDifferAreRefused FuseWriteOnce.WarnsWhereRanksWriteToOneMemoryByAddress"),
+    (OPTIONS, "a last step that one rank leaves out, buffers of each rank's own at the end",
+     "SameWeights.AreNotWhatALastStepOfOneRankLeaves SameWeights.NamesTheFirstTensorThatDiffersOnEveryRank "
+     "SameWeights.AreThereOnceRank0sBuffersAreSentAfterTheLastForward"),
+    (WEIGHTS, "state() of a fused optimizer that is cleared", "FuseLoad.AClearedStateIsThatOfAnOptimizerThatIsNotFused"),
     (WEIGHTS, "clip_grad_value_ and another optimizer after fuse",
      "FuseMisuse.RefusesToClipByValue FuseWrite.AnotherOptimizerAfterTheStepIsRefused"),
     (DATA, "other rows, order, labels or arguments on one rank, in training and evaluation",

@@ -100,6 +100,31 @@ TEST_P(FuseLoad, RefusesAModuleThatWasConverted) {
   });
 }
 
+// A warm restart clears the momentum as the documentation says, after the third step.
+TEST_P(FuseLoad, AClearedStateIsThatOfAnOptimizerThatIsNotFused) {
+  fuse_ranks(GetParam(), 2, [](Group group) {
+    std::vector<at::Tensor> weights;
+    for (const bool is_fused : {true, false}) {
+      Linear model = make_linear(20, 4);
+      DistributedDataParallel ddp(model, fuse_on(group));
+      Adam optimizer(model->parameters(), AdamOptions(0.05));
+      if (is_fused) ddp.fuse(optimizer);
+      for (int step = 0; step < 6; ++step) {
+        optimizer.zero_grad();
+        loaded_backward(ddp, group->rank(), step);
+        optimizer.step();
+        if (step != 2) continue;
+        if (is_fused) ddp.unfuse();
+        EXPECT_EQ(optimizer.state().size(), 2U);
+        optimizer.state().clear();
+        if (is_fused) ddp.fuse(optimizer);
+      }
+      weights.push_back(model->weight.detach().clone());
+    }
+    EXPECT_TRUE(torch::equal(weights[0], weights[1]));
+  });
+}
+
 // Saves a fused optimizer in a file as the documentation says, after the third step, and loads it in another program.
 TEST_P(FuseLoad, SavesAndLoadsTheOptimizerAsThePageSays) {
   fuse_ranks(GetParam(), 2, [](Group group) {

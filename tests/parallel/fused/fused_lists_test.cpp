@@ -86,6 +86,22 @@ TEST(FusedLists, AGroupThatOneRankAddsIsNamed) {
   });
 }
 
+TEST(FusedLists, AParameterThatOneRankReplacesByAnotherOfTheModuleIsNamed) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    TermsNet net;
+    auto wrapped = fuse_on(group);
+    wrapped.bucket_cap_mb = 0.00001;  // a bucket for each parameter
+    DistributedDataParallel ddp(net, wrapped);
+    SGD optimizer(net->head->parameters(), terms_sgd());
+    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    if (group->rank() == 1) optimizer.param_groups()[0].params().back() = net->body->bias;
+    ddp(fuse_batch(group->rank(), 0, 6)).sum().backward();
+    expect_terms(fuse_error([&] { optimizer.step(); }),
+                 "rank 0 has parameter \"head.bias\" at place 1 of parameter group 0, rank 1 has parameter "
+                 "\"body.bias\" at place 1 of parameter group 0");
+  });
+}
+
 TEST(FusedLists, AParameterThatLeavesItsGroupIsAnError) {
   for (const bool is_moved : {true, false}) {
     fuse_ranks("thread", 2, [&](const Group& group) {
