@@ -78,4 +78,55 @@ OF_BACKWARDS = [
      test("parallel_test", "PastTheWrapper.Buffers*")),
 ]
 
-ALL = OF_WRITTEN_WEIGHTS + OF_ROWS + OF_SETTINGS + OF_MODELS + OF_BACKWARDS
+TERMS = SRC + "parallel/fused/agreement/update_terms.cpp"
+OF_AGREEMENTS = [
+    ("options of the optimizer's groups are not compared", TERMS,
+     "  mix_options(number, optimizer_.group_options());\n", "",
+     test("parallel_test", "*UpdateTermsOf.AnotherLearningRate*")),
+    ("the place in the training is not compared", TERMS, "  mix_into(place, backwards());\n", "",
+     test("parallel_test", "*UpdateTermsOf.AStepThatOneRankLeavesOut*")),
+    ("a batch that one rank leaves out is not counted", TERMS,
+     "agreement_.say(left_out_, static_cast<std::uint16_t>((zero_grads() & 0xff) << 8 | (forwards_.count() & 0xff)));",
+     "agreement_.say(left_out_, static_cast<std::uint16_t>(0));",
+     test("parallel_test", "*UpdateTerms.ABatchThatOneRankLeavesOut*")),
+    ("the parameters of a list are not compared", TERMS,
+     "mix_into(list_number_, found != index_of_.end() ? found->second : number_of(text_of(parameter)));",
+     "mix_into(list_number_, found != index_of_.end() ? 0 : number_of(text_of(parameter)));",
+     test("parallel_test", "*FusedLists.*")),
+    ("a parameter of no wrapped module is not reported", TERMS,
+     "if (stranger || !parameter.requires_grad() || WrappedModule::has(parameter)) continue;", "continue;",
+     test("parallel_test", "*FusedLists.AParameterOfNoWrappedModule*")),
+    ("parameters that one rank has frozen are not compared", TERMS, "  mix_into(number, frozen_.number());\n", "",
+     test("parallel_test", "*FrozenOnOneRank.*")),
+    ("samples may come in another order on one rank", SRC + "data/data_digest.cpp",
+     "mix_into(digest.parts.back(), of_sample);", "digest.parts.back() += of_sample;",
+     test("train_test", "*OtherData.*")),
+    ("numbers of samples may differ between ranks", SRC + "data/data_digest.cpp",
+     "if (own.samples != other.samples) return difference;", "if (own.samples != other.samples) return std::nullopt;",
+     test("train_test", "*OtherData.*")),
+    ("settings of the data are not compared", SRC + "parallel/agreement/data_agreement.cpp",
+     "if (!settings.empty()) return Found{", "if (settings.size() > 1000) return Found{",
+     test("train_test", "*OtherData.*:TrainingData.*")),
+]
+
+OF_LOGS = [
+    ("a NaN is taken for the best metric", SRC + "train/loop/best_model.cpp", "  if (std::isnan(value)) {",
+     "  if (std::isinf(value)) {", test("train_test", "LaterLogs.AMetricThatIsNan*")),
+    ("rows of the log that a lost first rank has not written are left out", SRC + "train/folder/lost_logs.cpp",
+     "    --first;\n", "    break;\n", test("train_test", "LostLogs.*")),
+    ("rows of the log are written twice after the first rank was lost", SRC + "train/folder/lost_logs.cpp",
+     "    if (std::any_of(rows.rbegin(), rows.rend(), is_it)) break;\n", "",
+     test("train_test", "LostLogs.*")),
+]
+
+OF_WEIGHT_FILES = [
+    ("tied weights that differ in the file are one in the model", SRC + "models/tied_weights.cpp",
+     "if (!source || are_equal(files, *source, other)) continue;", "if (!source || files.contains(other)) continue;",
+     test("models_test", "*TiedWeights*")),
+    ("a head's two biases may differ without a word", SRC + "models/tied_weights.cpp",
+     "if (source && !are_equal(files, *source, other)) lines +=", "if (!source) lines +=",
+     test("commands_test", "InspectCommand.WarnsOfTiedTensors*")),
+]
+
+ALL = (OF_WRITTEN_WEIGHTS + OF_ROWS + OF_SETTINGS + OF_MODELS + OF_BACKWARDS + OF_AGREEMENTS + OF_LOGS
+       + OF_WEIGHT_FILES)
