@@ -32,7 +32,7 @@ struct CudaRefusal {
 };
 class CudaRefusals : public ::testing::TestWithParam<CudaRefusal> {};
 
-const char* const kMemoryOfTheCpu = "the update that ranks share writes memory of the CPU alone";
+const char* const kMemoryOfTheCpu = "the update that ranks share writes only CPU memory";
 const char* const kOrder = "kernels of CUDA promise no fixed order of additions";
 
 std::shared_ptr<Model> small_model() {
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
                     }},
         CudaRefusal{"trainer_virtual_shards", kOrder,
                     [](const auto& group) { train_with(group, [](auto& args) { args.virtual_shards = 4; }); }},
-        CudaRefusal{"on_rank_change", "a loop that survives lost ranks, with a tensor on cuda:",
+        CudaRefusal{"on_rank_change", "a loop that survives lost ranks cannot use a tensor on cuda:",
                     [](const auto& /*group*/) {
                       ElasticState state;
                       state.tensors = small_model()->parameters();

@@ -72,8 +72,8 @@ std::string survival_file() {
 void claim_process() {
   static std::atomic<bool> is_claimed{false};
   if (!is_claimed.exchange(true)) return;
-  throw UsageError("a second on_rank_change, or Trainer with survive_lost_ranks, in one process", "this process",
-                   "do all steps in one of them, or start a job for each");
+  throw UsageError("one process cannot have a second on_rank_change, or Trainer with survive_lost_ranks",
+                   "this process", "do all steps in one of them, or start a job for each");
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ void ElasticGroup::watch_store() {
 
 std::optional<StoreMove> ElasticGroup::follow_store() {
   if (!moving_) return std::nullopt;
-  log_info("the job's store is lost; waiting for the launcher's word which host serves it now");
+  log_info("the job's store is lost; waiting until the launcher says which host serves it now");
   return moving_->follow(Deadline::after(kToFollow));
 }
 
@@ -149,7 +149,7 @@ void ElasticGroup::announce() const {
   if (!file) {
     throw Error("cannot write " + path + ": " + errno_text(errno),
                 "rank " + std::to_string(member_->self().global_rank),
-                "see that the launcher's folder is writable and has room");
+                "check that the launcher's folder is writable and has free space");
   }
 }
 

@@ -43,7 +43,7 @@ void refuse_fused_outside(const std::vector<torch::optim::Optimizer*>& optimizer
     const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
     if (flat == nullptr || !flat->has_step_delegate()) continue;
     throw UsageError(
-        "a loop that survives lost ranks, with an optimizer that is fused outside of it", "this process",
+        "a loop that survives lost ranks cannot use an optimizer that is fused outside of it", "this process",
         "wrap the module, and fuse, in the function that is called for each group, and keep no wrapper elsewhere: "
         "both belong to a group");
   }
@@ -54,7 +54,7 @@ const ElasticState& on_the_cpu(const ElasticState& state) {
   for (const at::Tensor& tensor : state.tensors) {
     if (!tensor.defined() || tensor.device().is_cpu()) continue;
     throw UsageError(
-        "a loop that survives lost ranks, with a tensor on " + tensor.device().str(), "this process",
+        "a loop that survives lost ranks cannot use a tensor on " + tensor.device().str(), "this process",
         "keep what it trains on the CPU; or, on devices, write checkpoints and let the launcher start the ranks again "
         "(lockstep run --max-restarts)");
   }
@@ -222,8 +222,10 @@ void ElasticProgress::recover(const std::exception_ptr& failure) {
   if (!is_made) backup_.restore();
   ranks_->recover(failure);
   if (!is_made) return;
-  refuse("a loop that survives lost ranks exchanges something between the fused optimizer's step and the step's end",
-         kLastExchange);
+  refuse(
+      "ranks communicated between the fused optimizer's step and the step's end, which a loop that survives lost ranks "
+      "does not allow",
+      kLastExchange);
 }
 
 // Whether a process waits, on which the ranks must agree; and that all have made the same step by the same options.

@@ -25,7 +25,7 @@ ElasticRunBase::~ElasticRunBase() {
 
 const std::shared_ptr<Communicator>& ElasticRunBase::group() const {
   if (progress_->group()) return progress_->group();
-  throw UsageError("group() of an ElasticRun whose ranks could not form a group", "this process",
+  throw UsageError("group() was called on an ElasticRun whose ranks could not form a group", "this process",
                    "see the failure that came before this one");
 }
 std::int64_t ElasticRunBase::step() const { return progress_->step(); }
@@ -72,7 +72,7 @@ void ElasticRunBase::finish() {
 void ElasticRunBase::alone(const char* call, const std::function<void()>& work) {
   const char* around = nullptr;
   if (!call_.compare_exchange_strong(around, call)) {
-    throw UsageError(fmt::format("{} within {}", call, around), "this process",
+    throw UsageError(fmt::format("{} cannot be called within {}", call, around), "this process",
                      "call it between steps, by one thread at a time, and not in a step or in the function that is "
                      "called for each group");
   }
@@ -111,19 +111,19 @@ void ElasticRunBase::leave_group() {
 
 void ElasticRunBase::require_wrapped() const {
   if (is_wrapped_) return;
-  throw UsageError("wrapper() of an ElasticRun that has none", "this process",
+  throw UsageError("wrapper() was called on an ElasticRun without a wrapper", "this process",
                    "use it before finish(), and no more after a step that failed");
 }
 
 // The failed call may have changed half of the state, on some ranks or on all.
 void ElasticRunBase::require_running(const char* call) const {
   if (progress_->is_over()) {
-    throw UsageError(fmt::format("{} after finish()", call), group()->membership().where(),
+    throw UsageError(fmt::format("{} cannot be called after finish()", call), group()->membership().where(),
                      "call finish() once, when all steps are made");
   }
   if (!has_failed_) return;
   const std::string where = progress_->group() ? group()->membership().where() : "this process";
-  throw UsageError(fmt::format("{} after a call that has failed", call), where,
+  throw UsageError(fmt::format("{} cannot be called after a call that has failed", call), where,
                    "let the error end the process; catch within the step what the step can continue after");
 }
 

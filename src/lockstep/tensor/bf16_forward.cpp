@@ -22,9 +22,8 @@ using torch::autograd::variable_list;
 [[noreturn]] void refuse_written(const at::Tensor& parameter) {
   std::ostringstream sizes;
   sizes << parameter.sizes();
-  throw Error("a weight of sizes " + sizes.str() +
-                  " was written after the Bf16Forward whose forward this backward "
-                  "belongs to had read it, as by an optimizer's step",
+  throw Error("a weight of shape " + sizes.str() +
+                  " was changed between forward and backward within a Bf16Forward, as by an optimizer's step",
               "Bf16Forward",
               "call backward before the step, and end the Bf16Forward before it: until then forwards read the weights "
               "that were there at its beginning");

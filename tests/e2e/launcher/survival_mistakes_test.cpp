@@ -17,7 +17,7 @@ ProgramEnd end_of(const std::string& mistake, const Words& flags = {}) {
 TEST(ElasticMistakes, ARunDoesNotGoOnAfterAStepThatHasFailed) {
   for (const char* mistake : {"update-fails", "rank-1-fails"}) {
     const ProgramEnd end = end_of(mistake);
-    EXPECT_TRUE(has(end.err, "make_step after a call that has failed")) << end.out << end.err;
+    EXPECT_TRUE(has(end.err, "make_step cannot be called after a call that has failed")) << end.out << end.err;
     EXPECT_FALSE(has(end.err, "disagree")) << end.err;
     EXPECT_EQ(end.code, mistake == std::string("update-fails") ? 1 : 0) << end.err;
   }
@@ -39,9 +39,9 @@ TEST(ElasticMistakesLong, AProcessThatJoinsAndEndsItsLoopBeforeTheOthersIsReport
 
 // Seconds: each mistake ends a process that has loaded LibTorch.
 TEST(ElasticMistakes, CallsWithinAStepOrTheFunctionForAGroupAreRefused) {
-  const std::pair<const char*, const char*> cases[] = {{"step-in-step", "make_step within make_step"},
-                                                       {"end-in-step", "finish within make_step"},
-                                                       {"step-in-wrap", "make_step within make_step"}};
+  const std::pair<const char*, const char*> cases[] = {{"step-in-step", "make_step cannot be called within make_step"},
+                                                       {"end-in-step", "finish cannot be called within make_step"},
+                                                       {"step-in-wrap", "make_step cannot be called within make_step"}};
   for (const auto& [mistake, refusal] : cases) {
     const ProgramEnd end = end_of(mistake);
     EXPECT_TRUE(has(end.err, refusal)) << end.out << end.err;

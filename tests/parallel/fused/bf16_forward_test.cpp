@@ -200,7 +200,7 @@ TEST(Bf16Forward, RefusesBackwardsAfterAStep) {
   optimizer.step();
   const at::Tensor loss = layer->forward(fuse_batch(0, 1, 8)).sum();
   const std::string error = fuse_error([&] { loss.backward(); });
-  EXPECT_NE(error.find("was written after the Bf16Forward"), std::string::npos) << error;
+  EXPECT_NE(error.find("was changed between forward and backward within a Bf16Forward"), std::string::npos) << error;
 }
 
 TEST(Bf16Forward, LeavesFrozenAndFp64LayersAlone) {

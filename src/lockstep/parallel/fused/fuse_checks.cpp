@@ -72,8 +72,8 @@ std::string refusal_of_twice_listed(const FlatOptimizer& optimizer, const Gradie
     for (const at::Tensor& parameter : group.params()) {
       if (seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
       return fmt::format(
-          "the optimizer has {} twice, as parameters() lists a module that is registered twice, so that "
-          "each of its steps updates it twice; give it each parameter once",
+          "the optimizer has {} twice, as parameters() does for a module that is registered twice, so each step "
+          "updates it twice; give it each parameter once",
           name_of(parameter, gradients));
     }
   }

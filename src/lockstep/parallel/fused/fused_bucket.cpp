@@ -62,7 +62,7 @@ std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, 
 std::string why_no_bucket(const GradientBuckets& gradients) {
   for (const NamedTensor& parameter : gradients.parameters()) {
     if (parameter.tensor.device().is_cpu()) continue;
-    return fmt::format("parameter \"{}\" is on {}, and the update that ranks share writes memory of the CPU alone",
+    return fmt::format("parameter \"{}\" is on {}, but the update that ranks share writes only CPU memory",
                        parameter.name, parameter.tensor.device().str());
   }
   return "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";

@@ -25,7 +25,7 @@ std::string SlicesPart::refusal(const UpdateContext& context, const FuseOptions&
   }
   if (const auto refused = features.reason_not_to_fuse()) return refused->what;
   if (context.buckets.size() != context.gradients.size()) {
-    return "with virtual shards all of the module's gradients must be fused, and some are not contiguous or have no "
+    return "with virtual shards all of the module's gradients must be fused, but some are not contiguous or have no "
            "elements, or their parameters are of another optimizer";
   }
   std::unordered_map<const c10::TensorImpl*, std::size_t> known;
@@ -64,8 +64,8 @@ double SliceNorm::of(const GradientSelection& selection, const std::vector<std::
   }
   if (p == 0 || !std::isfinite(p)) return RankNorm::of(selection, in_order, p);
   if (p == 2) return whole(in_order);
-  throw AgreedError(fmt::format("the norm of order {} with virtual shards and a fused optimizer, whose additions "
-                                "depend on the number of ranks",
+  throw AgreedError(fmt::format("the norm of order {} cannot be used with virtual shards and a fused optimizer: its "
+                                "additions depend on the number of ranks",
                                 p),
                     context_.communicator->membership().where() + ", clip_grad_norm_",
                     "clip by the norm of order 2 or infinity, or leave out fuse");

@@ -168,8 +168,8 @@ void UpdateTerms::read_list() {
 std::string UpdateTerms::text_of(const at::Tensor& parameter) const {
   const auto found = index_of_.find(parameter.unsafeGetTensorImpl());
   if (found != index_of_.end()) return fmt::format("parameter \"{}\"", named_[found->second].name);
-  return fmt::format("a parameter that the wrapped module has not, {} [{}]", c10::toString(parameter.scalar_type()),
-                     fmt::join(parameter.sizes(), ", "));
+  return fmt::format("a parameter that the wrapped module does not have, {} [{}]",
+                     c10::toString(parameter.scalar_type()), fmt::join(parameter.sizes(), ", "));
 }
 
 std::vector<std::string> UpdateTerms::list_lines() const {

@@ -94,7 +94,7 @@ void RecoverablePass::check_hosts() {
   const auto* const values = extremes.data_ptr<std::int64_t>();
   if (values[0] == -values[1]) return;
   throw_caused(
-      Error(fmt::format("one host has weights after {} updates, and another one after {}", -values[1], values[0]),
+      Error(fmt::format("one host has weights after {} updates, but another one after {}", -values[1], values[0]),
             context_.communicator->membership().where() + ", memory that outlives the ranks",
             "this is a fault of the library; resume from the last checkpoint"),
       {FailureCause::Kind::Disagreement, -1});

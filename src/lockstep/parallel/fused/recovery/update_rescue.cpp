@@ -57,7 +57,7 @@ std::string UpdateRescue::refusal(Communicator& communicator, const FuseOptions&
     return "the hosts would round the update differently: some ranks have no fused multiply-add (LOCKSTEP_ISA "
            "baseline)";
   }
-  if (!has_slices) return "without virtual shards others cannot finish what a lost rank has half updated";
+  if (!has_slices) return "without virtual shards the others cannot finish a lost rank's half-done update";
   return "";
 }
 

@@ -93,7 +93,7 @@ std::int64_t first_element(const WatchedMemory::Range& range, const at::Tensor& 
 
 [[noreturn]] void refuse_orphan() {
   throw Error(
-      "a weight was read whose elements are shared out among ranks, or that deferred() has left to be made: by data(), "
+      "a weight was read that is sharded among ranks, or that deferred() has not made yet: by data(), "
       "before an operation had read the weight itself; or after its DistributedDataParallel, optimizer or parameter "
       "was gone",
       "fused optimizer of stage 3",

@@ -40,8 +40,7 @@ std::size_t UnitGathering::parameter_at(std::size_t bucket, std::int64_t element
 void UnitGathering::begin_unit(std::size_t number, std::size_t parameter) {
   if (units_[number].presence != Presence::Here && !may_gather()) {
     throw Error(
-        fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "
-                    "alone",
+        fmt::format("weight \"{}\" was read outside of forward and backward, but this rank has only a share of it",
                     with_.gradients.name(parameter)),
         with_.communicator.membership().where() + ", fused optimizer of stage 3",
         "call unshard() of the DistributedDataParallel, or of the Trainer, on every rank, read or write weights, "

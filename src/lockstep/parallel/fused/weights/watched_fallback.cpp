@@ -62,7 +62,7 @@ bool reads_no_element(const std::string& name) {
 void check_set_data(const std::string& name, const c10::IValue& content) {
   if (name != "aten::_has_compatible_shallow_copy_type" || !content.isTensor()) return;
   if (!is_watched(content.toTensor())) return;
-  throw Error("set_data was given a weight that is shared out among ranks", "fused optimizer of stage 3",
+  throw Error("set_data was given a weight that is sharded among ranks", "fused optimizer of stage 3",
               "give it a clone() that was made between unshard() and reshard()");
 }
 

@@ -44,7 +44,7 @@ void add_named(const FuseOptions& options, const ModuleTensors& module, std::vec
   for (const std::string& unit : options.units) {
     if (unit.empty() || std::find(names.begin(), names.end(), unit) == names.end()) {
       throw Error(
-          fmt::format("units names \"{}\", and the module has no such submodule{}", unit, did_you_mean(unit, names)),
+          fmt::format("units names \"{}\", but the module has no such submodule{}", unit, did_you_mean(unit, names)),
           kWhere, "write names as named_modules() has them");
     }
     units.push_back(unit);
