@@ -18,7 +18,6 @@ LARGE = {
     "lockstep::Communicator": (78, 6, "the field's calls, blocking and not; a file for each kind of call"),
     "lockstep::CsvEncoding": (30, 2, "its JSON has a file"),
     "lockstep::Diagnosis": (30, 2, "its messages have a file"),
-    "lockstep::DistributedDataParallelBase": (39, 3, "has what a fused update has, until fuse returns it"),
     "lockstep::MeshCollectives": (30, 2, "reductions have a file"),
     "lockstep::StoreService": (33, 2, "a function for each request; keys have a file"),
     "lockstep::Tokenizer": (30, 2, "saving has a file"),

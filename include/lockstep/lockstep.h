@@ -97,6 +97,7 @@
 #include "lockstep/parallel/fully_sharded_data_parallel.h"        // fully_shard: weights in shards, as FSDP2
 #include "lockstep/parallel/functional.h"                         // collectives that autograd differentiates
 #include "lockstep/parallel/fuse_options.h"                       // how ranks share an optimizer's step
+#include "lockstep/parallel/fused_step.h"                         // what fuse returns
 #include "lockstep/parallel/local_sgd.h"                          // post-local SGD and DiLoCo
 #include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD

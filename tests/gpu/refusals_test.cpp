@@ -69,8 +69,8 @@ void fuse_in_stage(const std::shared_ptr<Communicator>& group, int stage) {
   Adam adam(model->parameters(), torch::optim::AdamOptions(1e-3));
   FuseOptions how;
   how.stage = stage;
-  if (ddp.fuse(adam, how) != FuseMode::Off) return;
-  throw Error(ddp.fuse_reason(), "fuse", "nothing");  // what fully_shard and Trainer make of it
+  if (ddp.fuse(adam, how).mode() != FuseMode::Off) return;
+  throw Error(ddp.fused_step().reason(), "fuse", "nothing");  // what fully_shard and Trainer make of it
 }
 
 void train_with(const std::shared_ptr<Communicator>& group, const std::function<void(TrainingArguments&)>& choose) {
@@ -152,7 +152,7 @@ TEST(CudaFuse, FallsBackAndTrains) {
       DistributedDataParallel ddp(model, in_group(group));
       Adam adam(model->parameters(), torch::optim::AdamOptions(1e-2));
       if (fuses) {
-        EXPECT_EQ(ddp.fuse(adam), FuseMode::Off);
+        EXPECT_EQ(ddp.fuse(adam).mode(), FuseMode::Off);
       }
       for (int step = 0; step < 3; ++step) {
         adam.zero_grad();

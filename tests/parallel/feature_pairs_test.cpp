@@ -140,7 +140,8 @@ PairEnd train_pair(const Asked& asked, const Group& group) {
   SGD optimizer(is_sparse ? net->body->parameters() : net->parameters(), torch::optim::SGDOptions(0.1));
   torch::optim::SGD of_table(net->table->parameters(), torch::optim::SGDOptions(0.1));
   PairEnd end;
-  if (asked.fuses() && ddp.fuse(optimizer, asked.how) == FuseMode::Off) end.fuse_reason = ddp.fuse_reason();
+  if (asked.fuses() && ddp.fuse(optimizer, asked.how).mode() == FuseMode::Off)
+    end.fuse_reason = ddp.fused_step().reason();
   const std::int64_t share = kTexts / group->world_size();
   const auto step_of = [&](int step) {
     optimizer.zero_grad();
@@ -164,7 +165,7 @@ PairEnd train_pair(const Asked& asked, const Group& group) {
   } else {
     loop();
   }
-  if (asked.fuses()) ddp.unfuse();
+  if (asked.fuses()) ddp.fused_step().unfuse();
   for (const at::Tensor& parameter : net->parameters()) end.weights.push_back(parameter.detach().clone());
   return end;
 }

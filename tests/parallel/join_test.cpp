@@ -109,7 +109,7 @@ TEST(Join, EqualsWhatAFusedStepDoesNotCover) {
     small.bucket_cap_mb = 0.00001;
     DistributedDataParallel ddp(model, small);
     Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
-    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    ASSERT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
     ddp.join([&] {
       for (int step = 0; step < 1 + 2 * group->rank(); ++step) joined_step(ddp, optimizer, group->rank(), step);
     });
@@ -133,7 +133,7 @@ float weight_after_join(const Group& group, bool fused, bool by_active_ranks, Jo
   DistributedDataParallel ddp(model, fuse_on(group));
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(1));
   if (fused) {
-    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
   }
   JoinOptions how;
   how.divide_by_initial_world_size = !by_active_ranks;

@@ -227,8 +227,8 @@ struct Training {
 
   std::unique_ptr<Ddp> wrapped_for(const Group& group, bool fuses) {
     auto ddp = std::make_unique<Ddp>(model, on_shards_of(group));
-    if (fuses && ddp->fuse(optimizer) != lockstep::FuseMode::SharedWeights) {
-      throw std::runtime_error("not fused: " + ddp->fuse_reason());
+    if (fuses && ddp->fuse(optimizer).mode() != lockstep::FuseMode::SharedWeights) {
+      throw std::runtime_error("not fused: " + ddp->fused_step().reason());
     }
     return ddp;
   }

@@ -51,7 +51,7 @@ BandLosses train_for_band(int seed, bool bf16) {
     if (bf16) options.compute_dtype = at::kBFloat16;
     DistributedDataParallel ddp(model, options);
     AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(5e-4));
-    EXPECT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+    EXPECT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);
     for (int step = 0; step < kBandSteps; ++step) {
       const Batch batch = band_batch(step, group->rank());
       optimizer.zero_grad();

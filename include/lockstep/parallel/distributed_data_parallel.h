@@ -1,14 +1,17 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/parallel/old_fuse_names.h"
 #include "lockstep/detail/parallel/shard_range.h"
 #include "lockstep/detail/parallel/step_statistics.h"
 #include "lockstep/detail/tensor/call_forward.h"
@@ -19,41 +22,41 @@
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/distributed_data_parallel_options.h"
 #include "lockstep/parallel/fuse_options.h"
-#include "lockstep/tensor/tensor_part.h"
+#include "lockstep/parallel/fused_step.h"
 
 namespace lockstep {
 
-class DeferredOfModule;
-class FusedUpdate;
-class ParameterWatch;
-class Reducer;
-class ShardedWeights;
-class Slices;
-class WrappedModule;
+class DistributedReplica;
 
 /// The part of DistributedDataParallel that does not depend on the type of the module.
-class DistributedDataParallelBase {
+///
+/// An empty one wraps no module: it was made without one, or was moved from. `is_empty`, assignment and destruction
+/// work then; everything else throws an Error.
+class DistributedDataParallelBase : public detail::OldFuseNames<DistributedDataParallelBase> {
  public:
   ~DistributedDataParallelBase();
   DistributedDataParallelBase(const DistributedDataParallelBase&) = delete;
   DistributedDataParallelBase& operator=(const DistributedDataParallelBase&) = delete;
 
+  bool is_empty() const noexcept { return replica_ == nullptr; }
+  explicit operator bool() const noexcept { return !is_empty(); }
+
   /// While the returned object lives, gradients accumulate on this rank only. As in PyTorch, forward decides: the
   /// backward of a forward made during this time is not synchronised.
   class [[nodiscard]] NoSync {
    public:
-    explicit NoSync(bool& flag) : flag_(&flag), before_(std::exchange(flag, false)) {}
-    NoSync(NoSync&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)), before_(other.before_) {}
+    explicit NoSync(std::shared_ptr<bool> flag) : flag_(std::move(flag)), before_(std::exchange(*flag_, false)) {}
+    NoSync(NoSync&&) noexcept = default;
     NoSync& operator=(NoSync&&) = delete;
     ~NoSync() {
-      if (flag_ != nullptr) *flag_ = before_;
+      if (flag_) *flag_ = before_;
     }
 
    private:
-    bool* flag_;
+    std::shared_ptr<bool> flag_;  // the wrapper may go first
     bool before_;
   };
-  NoSync no_sync() { return NoSync(synchronise_); }
+  NoSync no_sync();
 
   /// Runs `loop`, which may make fewer steps than on other ranks. A rank that is done takes part in the others' steps
   /// without gradients until all are done. It then takes over the parameters and buffers of a rank that finished last,
@@ -61,94 +64,60 @@ class DistributedDataParallelBase {
   /// named in `options`, or a warning lists what is missing. Collective.
   /// @return  the rank that finished last: the source of anything else that the loop has changed, such as schedulers
   /// @throws Error  if the communication hook lets the ranks' models differ (noop, post-local SGD)
-  int join(const std::function<void()>& loop, JoinOptions options = {});
+  int join(const std::function<void()>& loop, const JoinOptions& options = {});
 
   /// Uses `hook` in place of the averaging all-reduce. Call it once, before the first backward, with the same hook on
   /// every rank. @throws Error  if an optimizer is fused, whose step would ignore the hook
   void register_comm_hook(std::unique_ptr<CommunicationHook> hook);
   /// Copies of the registered hook's state on this rank, such as residuals of compression, for a checkpoint of this
   /// rank. Empty without a hook, or if the hook has no state.
-  HookState comm_hook_state() const { return hook_ == nullptr ? HookState() : hook_->state(); }
+  HookState comm_hook_state() const;
   /// Restores that state. @throws Error  if no hook, or one of another kind, is registered
   void load_comm_hook_state(const HookState& state);
   /// True if the registered hook lets the ranks' weights differ in some steps: a checkpoint then needs the weights of
   /// each rank.
-  bool replicas_may_differ() const { return hook_ != nullptr && !hook_->allows_join(); }
+  bool replicas_may_differ() const;
 
   /// Lets the ranks share the work of `optimizer`, one of Lockstep's own over this module's parameters. Its `step` then
   /// adds up the ranks' gradients, clips, updates and publishes the weights in one pass. Each rank updates a share of
   /// every bucket, and keeps that share of the optimizer's state. Ranks that share memory have one copy of the weights;
   /// other ranks send their shares to each other (ZeRO, stage 1). If neither is possible, nothing changes, and
-  /// `fuse_reason` and a warning say why. With FuseOptions::stage 2 the ranks share out the gradients too, and with 3
-  /// the weights. Collective.
+  /// FusedStep::reason and a warning say why. With FuseOptions::stage 2 the ranks share out the gradients too, and with
+  /// 3 the weights. Collective.
   ///
   /// After a step the weights are those of an unfused step. These things differ: `grad` holds this rank's gradients
   /// instead of the average, which only the step computes; and every step averages, even after backwards in no_sync.
   /// When DistributedDataParallel or the optimizer is destroyed, every rank gets weights of its own again.
   ///
   /// A program may write weights by hand before backward, after the step, and after `zero_grad()`, the same values on
-  /// every rank, which the next step checks (see own_weights for writes by address). If every rank loads the same file
-  /// by torch::load, the next step uses the loaded weights. Writes between backward and step, for example by another
-  /// optimizer, end in an Error that says what to write instead. So does LibTorch's own clipping, which would take this
-  /// rank's gradients for the average.
+  /// every rank, which the next step checks (see FusedStep::own_weights for writes by address). If every rank loads the
+  /// same file by torch::load, the next step uses the loaded weights. Writes between backward and step, for example by
+  /// another optimizer, end in an Error that says what to write instead. So does LibTorch's own clipping, which would
+  /// take this rank's gradients for the average.
   ///
+  /// @return  what belongs to this step; it may be dropped
   /// @throws Error  if an optimizer is fused already, or if this one has none of the module's parameters
-  FuseMode fuse(FlatOptimizer& optimizer, FuseOptions options = {});
+  FusedStep fuse(FlatOptimizer& optimizer, FuseOptions options = {});
   /// Fuses an optimizer whose kind is known only at run time. @throws Error  as above, and if it is not one of
   /// Lockstep's
-  FuseMode fuse(torch::optim::Optimizer& optimizer, FuseOptions options = {});
+  FusedStep fuse(torch::optim::Optimizer& optimizer, FuseOptions options = {});
   /// Other optimizers do not compile.
   template <typename Optimizer, std::enable_if_t<!std::is_base_of_v<FlatOptimizer, Optimizer>, int> = 0>
-  FuseMode fuse(Optimizer&, const FuseOptions& = {}) {
+  FusedStep fuse(Optimizer&, const FuseOptions& = {}) {
     static_assert(
         std::is_base_of_v<FlatOptimizer, Optimizer>,
         "fuse takes one of Lockstep's optimizers: lockstep::SGD, lockstep::Adam or lockstep::AdamW, which take "
         "the options of torch::optim::SGD, Adam and AdamW and compute the same");
-    return FuseMode::Off;
+    return {};
   }
-  /// Undoes `fuse`: the optimizer has its whole state again. Collective. Does nothing if no optimizer is fused.
-  void unfuse();
-  /// As `unfuse`, for the end of a training: each rank has weights of its own, and the optimizer keeps this rank's part
-  /// of its state, so its `step` throws an Error. It needs memory for the weights, and none for the whole state.
-  /// Collective.
-  void unfuse_weights();
-  /// Gives this rank weights of its own, if ranks share them. Operations of LibTorch that write a weight do so by
-  /// themselves, for that weight; call it before writing by address (`data_ptr`), or by hand in a training that
-  /// survives lost ranks. The next step compares the ranks' weights, bit for bit, and lets the ranks share them again.
-  /// Needs memory for the weights until then. Not collective. Does nothing if ranks share no weights.
-  /// @throws Error  between backward and step
-  void own_weights();
-  /// With FuseOptions::stage 3: gathers all weights, so that this rank can read them outside of forward and backward
-  /// until `reshard` or the next step, in memory for all of them. Values that the program writes meanwhile, the same on
-  /// every rank, are used from then on, as after torch::load; the next step compares them. Collective. Without stage 3
-  /// it does nothing. @return  false if it has done nothing: without stage 3, or if the weights are there already
-  bool unshard();
-  /// Frees the weights again. Not collective.
-  void reshard();
-  /// With FuseOptions::stage 3: the elements that this rank keeps of each fused parameter, perhaps none; views of its
-  /// shards, for saving without `unshard`; copies of what the program has written to gathered ones. The ranks' parts
-  /// together have each element once. Empty without stage 3. Not collective.
-  TensorParts weight_parts();
-  /// Lets `write` give new values to all elements of `weight_parts()`, from a checkpoint for example, in place of all
-  /// weights and of what was written by hand. Every rank does so, between steps; a backward of a forward before is an
-  /// error of LibTorch's, as for every weight that was written in between. Without stage 3 it writes nothing.
-  /// @throws Error  between backward and step
-  void write_weight_parts(const std::function<void(const TensorParts&)>& write);
-  /// The largest number of bytes of weights that this rank has held at a time since `fuse`, its shares included, and
-  /// layers in full that it holds together with the other ranks of its host. 0 without stage 3.
-  std::int64_t peak_weight_bytes() const;
-  FuseMode fuse_mode() const;
-  /// Whether `grad` of some parameter stands for a gradient that this rank has sent to its owner (FuseOptions::stage
-  /// 2).
-  bool has_sent_gradients() const;
-  /// Why the last `fuse` changed nothing, or what it left out; else empty.
-  const std::string& fuse_reason() const { return fuse_reason_; }
+  /// What the last `fuse` has returned.
+  FusedStep fused_step() const;
   /// The whole state of an optimizer by the module's names, on every rank, fused or not. Any number of ranks can load
   /// it with `optimizer.load_named_state`. Collective.
   /// @throws Error  if the optimizer has parameters that the module lacks
   NamedState optimizer_state(const FlatOptimizer& optimizer) const;
   /// All of the module's parameters by name, for `load_named_state`.
-  const NamedParameters& named_parameters() const { return names_; }
+  const NamedParameters& named_parameters() const;
 
   /// For programs that call the module itself: its buffers become rank 0's at the end of every synchronised backward,
   /// and new memory for parameters is followed in backward, too. Not for models that run a backward inside
@@ -183,10 +152,14 @@ class DistributedDataParallelBase {
   const StepStatistics& last_step() const;
   /// Names of the parameters by bucket, in launch order.
   std::vector<std::vector<std::string>> bucket_names() const;
-  Communicator& process_group() { return *communicator_; }
+  Communicator& process_group() const;
 
  protected:
+  DistributedDataParallelBase();  // empty
   DistributedDataParallelBase(ModuleTensors tensors, DistributedDataParallelOptions options);
+  DistributedDataParallelBase(DistributedDataParallelBase&& other) noexcept;
+  DistributedDataParallelBase& operator=(DistributedDataParallelBase&& other) noexcept;
+
   /// Lives while the module's forward runs.
   class [[nodiscard]] InForward {
    public:
@@ -203,33 +176,13 @@ class DistributedDataParallelBase {
   void watch_output(const at::Tensor& output);
   /// The program reaches for the module itself.
   void note_access();
+  /// @throws Error  if this wraps no module
+  DistributedReplica& replica() const;
+  /// @throws Error  if what is to be wrapped is empty
+  static void require_module(bool exists);
 
  private:
-  void synchronise_deferred();
-  void prepare_forward();
-  ShardedWeights* sharded_weights() const;
-  void check_parameters();
-  bool fused_memory_follows() const;
-  void note_forward_of_slice();
-  std::vector<at::Tensor> buffers() const;
-  void synchronise_buffers(int root);
-  void take_over_from(int last, const JoinOptions& options, bool was_through_early);
-
-  std::shared_ptr<Communicator> communicator_;
-  DistributedDataParallelOptions options_;
-  ModuleTensors tensors_;
-  NamedParameters names_;  // of all parameters
-  std::unique_ptr<WrappedModule> wrapped_;
-  std::unique_ptr<ParameterWatch> watch_;       // of tensors_
-  std::unique_ptr<DeferredOfModule> deferred_;  // null if no weight is to be synchronised when it is made
-  std::shared_ptr<Reducer> reducer_;
-  std::unique_ptr<Slices> slices_;      // uses the reducer; null without virtual shards
-  std::unique_ptr<FusedUpdate> fused_;  // uses both
-  std::string fuse_reason_;
-  CommunicationHook* hook_ = nullptr;  // the reducer's
-  bool synchronise_ = true;
-  bool has_buffers_ = false;
-  bool gets_memory_later_ = false;  // of gradients, from `fuse`
+  std::unique_ptr<DistributedReplica> replica_;
 };
 
 /// Wraps a module so that backward leaves the average of all ranks' gradients in every rank's parameters.
@@ -239,6 +192,11 @@ class DistributedDataParallelBase {
 ///     auto loss = criterion(ddp(images), labels);
 ///     loss.backward();                                   // gradients are averaged while it runs
 ///     optimizer.step();                                  // over model->parameters(), the same on every rank
+///
+/// One that is declared before its module is there begins empty, like a module holder of LibTorch, and is assigned:
+///
+///     lockstep::DistributedDataParallel<ConvNet> ddp{nullptr};
+///     ddp = lockstep::DistributedDataParallel(model);
 ///
 /// `train`, `eval`, `is_training`, `parameters`, `buffers`, `zero_grad` and `->` are the wrapped module's own.
 /// The wrapped module is not changed: its parameters and state keep their plain names, and `module()` can be saved or
@@ -259,13 +217,14 @@ class DistributedDataParallel : public DistributedDataParallelBase,
   using Members = ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType>;
   using Members::buffers;
 
+  DistributedDataParallel() = default;  ///< empty
+  DistributedDataParallel(std::nullptr_t) {}
   /// Collective.
   /// @throws Error  if there is no group, no parameter requires a gradient, or a parameter is on another device than
   /// the group's engine or is not floating point; on every rank, if the ranks' options or models differ, naming the
   /// first difference; as Communicator does
   explicit DistributedDataParallel(ModuleType module, DistributedDataParallelOptions options = {})
-      : DistributedDataParallelBase(module_tensors(detail::plain_module(module)), std::move(options)),
-        module_(std::move(module)) {}
+      : DistributedDataParallelBase(module_tensors(present(module)), std::move(options)), module_(std::move(module)) {}
 
   /// The module's own forward, as part of a synchronised step. It may return a tensor, an IValue, an optional, pair,
   /// tuple, range or map of these at any depth, or a struct with a member or a function beside it, `visit_tensors`,
@@ -273,7 +232,7 @@ class DistributedDataParallel : public DistributedDataParallelBase,
   template <typename... Args>
   auto forward(Args&&... args) {
     const InForward in_forward(*this);
-    auto output = call_forward(module_, std::forward<Args>(args)...);
+    auto output = call_forward(*module_, std::forward<Args>(args)...);
     visit_tensors(output, [this](const at::Tensor& tensor) { watch_output(tensor); });
     return output;
   }
@@ -290,10 +249,19 @@ class DistributedDataParallel : public DistributedDataParallelBase,
     return Members::operator->();
   }
 
-  ModuleType& module() { return module_; }
+  /// @throws Error  if this is empty
+  ModuleType& module() {
+    replica();
+    return *module_;
+  }
 
  private:
-  ModuleType module_;
+  static auto& present(ModuleType& module) {
+    if constexpr (!kIsScriptModule<ModuleType>) require_module(static_cast<bool>(module));
+    return detail::plain_module(module);
+  }
+
+  std::optional<ModuleType> module_;
 };
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -101,6 +102,8 @@ class FullyShardedDataParallel : public ModuleMembers<FullyShardedDataParallel<M
                 "dispatcher. Use DistributedDataParallel and fuse with stage 2, or build the module in C++");
 
  public:
+  FullyShardedDataParallel() = default;  ///< empty, as a DistributedDataParallel
+  FullyShardedDataParallel(std::nullptr_t) {}
   /// Collective.
   /// @param optimizer  over the module's parameters; the ranks share its state
   /// @throws Error  as DistributedDataParallel and its `fuse`; if the policy chooses no submodule, or if nothing can be
@@ -110,18 +113,22 @@ class FullyShardedDataParallel : public ModuleMembers<FullyShardedDataParallel<M
     detail::share_out(ddp_, optimizer, options_, detail::chosen_units(*ddp_.module(), options_));
   }
 
+  bool is_empty() const noexcept { return ddp_.is_empty(); }
+  explicit operator bool() const noexcept { return !is_empty(); }
+
   /// The module's own forward; results as DistributedDataParallel's.
   template <typename... Args>
   auto forward(Args&&... args) {
+    auto& module = *ddp_.module();
     std::optional<DistributedDataParallelBase::NoSync> local;
     if (!requires_gradient_sync_) local.emplace(ddp_.no_sync());
     auto output = [&] {
       // The layers' members stand for bf16 copies meanwhile: one forward at a time.
-      std::unique_lock<std::mutex> alone(bf16_forward_, std::defer_lock);
+      std::unique_lock<std::mutex> alone(*bf16_forward_, std::defer_lock);
       std::optional<Bf16Forward> bf16;
       if (options_.mp_policy.param_dtype == c10::ScalarType::BFloat16) {
         alone.lock();
-        bf16.emplace(*ddp_.module());
+        bf16.emplace(module);
       }
       return ddp_.forward(std::forward<Args>(args)...);
     }();
@@ -140,12 +147,14 @@ class FullyShardedDataParallel : public ModuleMembers<FullyShardedDataParallel<M
   void set_requires_gradient_sync(bool requires_gradient_sync) { requires_gradient_sync_ = requires_gradient_sync; }
   /// Gathers all weights, in memory for all of them, until `reshard` or the next step: for reading, saving, or writing
   /// the same values on every rank. Collective.
-  void unshard() { ddp_.unshard(); }
+  void unshard() { fused_step().unshard(); }
   /// Frees them again. Not collective.
-  void reshard() { ddp_.reshard(); }
+  void reshard() { fused_step().reshard(); }
   /// The largest number of bytes of weights that this rank has held at a time since the construction, its shares
   /// included; 0 if ranks share one copy.
-  std::int64_t peak_weight_bytes() const { return ddp_.peak_weight_bytes(); }
+  std::int64_t peak_weight_bytes() const { return fused_step().peak_weight_bytes(); }
+  /// The optimizer's step, which the ranks share: this rank's part of the weights, to save and to load; `unfuse`.
+  FusedStep fused_step() const { return ddp_.fused_step(); }
 
   ModuleType& module() { return ddp_.module(); }
   /// For all else: `no_sync`, `optimizer_state` for a checkpoint, statistics.
@@ -155,7 +164,7 @@ class FullyShardedDataParallel : public ModuleMembers<FullyShardedDataParallel<M
   FullyShardOptions options_;
   DistributedDataParallel<ModuleType> ddp_;
   bool requires_gradient_sync_ = true;
-  std::mutex bf16_forward_;
+  std::unique_ptr<std::mutex> bf16_forward_ = std::make_unique<std::mutex>();
 };
 
 /// PyTorch's fully_shard, for a whole model at a time: `options` name the units, and the optimizer comes first.

@@ -39,7 +39,7 @@ struct FuseOptions {
   ///
   /// 3, the weights too: each rank keeps its share of them. A layer is gathered when forward or backward first reads
   /// one of its weights, and freed when two other layers have followed. Elsewhere a read of a weight is an Error: see
-  /// `DistributedDataParallel::unshard`. All ranks must run the same layers in the same order, evaluations included.
+  /// FusedStep::unshard. All ranks must run the same layers in the same order, evaluations included.
   /// The ranks of a host hold a layer together if weights may be shared, with the engine hierarchical and equally many
   /// ranks on each host. Where all ranks share memory (engines shm and thread, one rank) there is one copy of the
   /// weights anyway, and 3 is the same as 2. Not with virtual shards, TorchScript or `join`.

@@ -163,10 +163,10 @@ void FlatOptimizer::load_group_options(const std::vector<std::map<std::string, d
 
 void FlatOptimizer::throw_if_sharded(const std::string& operation) const {
   if (!is_sharded()) return;
-  throw Error(
-      operation + " needs all of the optimizer's state, but ranks hold a part of it each", "fused optimizer",
-      "call ddp.unfuse() on every rank before it, and ddp.fuse(optimizer) after it; state by name needs neither: "
-      "ddp.optimizer_state(optimizer) gives all of it on every rank, named_state this rank's part");
+  throw Error(operation + " needs all of the optimizer's state, but ranks hold a part of it each", "fused optimizer",
+              "call ddp.fused_step().unfuse() on every rank before it, and ddp.fuse(optimizer) after it; state by name "
+              "needs neither: "
+              "ddp.optimizer_state(optimizer) gives all of it on every rank, named_state this rank's part");
 }
 
 }  // namespace lockstep

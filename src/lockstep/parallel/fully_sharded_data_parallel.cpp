@@ -98,8 +98,9 @@ void share_out(DistributedDataParallelBase& ddp, FlatOptimizer& optimizer, const
   how.unit_min_params = options.unit_min_params;
   how.reshard_after_forward = options.reshard_after_forward;
   how.gradient_dtype = options.mp_policy.reduce_dtype.value_or(at::kFloat);
-  if (ddp.fuse(optimizer, how) != FuseMode::Off) return;
-  throw Error("nothing can be sharded: " + ddp.fuse_reason(),
+  const FusedStep fused = ddp.fuse(optimizer, how);
+  if (fused.mode() != FuseMode::Off) return;
+  throw Error("nothing can be sharded: " + fused.reason(),
               ddp.process_group().membership().where() + ", " + kFullyShard,
               "change what it names, or use DistributedDataParallel");
 }

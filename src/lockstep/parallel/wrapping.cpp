@@ -91,7 +91,7 @@ void check_trainable(const Communicator& communicator, const std::vector<NamedTe
     if (is_watched(entry.tensor) && !DeferredParameters::all().find(entry.tensor)) {
       throw Error(fmt::format("parameter \"{}\" is already sharded by an earlier wrapper (stage 3)", entry.name), where,
                   "wrap a model once: fully_shard takes all of it, and its options name the units; or call unfuse() of "
-                  "the earlier DistributedDataParallel on every rank first");
+                  "what the earlier fuse has returned on every rank first");
     }
     if (entry.tensor.device() != communicator.device()) {
       throw Error(fmt::format("parameter \"{}\" is on {}, but engine {} of this rank works on {}", entry.name,

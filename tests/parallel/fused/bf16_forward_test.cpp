@@ -56,7 +56,7 @@ std::vector<at::Tensor> train_plain_layers(const Group& group, bool publishes) {
   AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
   FuseOptions options;
   if (publishes) options.compute_dtype = at::kBFloat16;
-  EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::SharedWeights);
+  EXPECT_EQ(ddp.fuse(optimizer, options).mode(), FuseMode::SharedWeights);
   std::vector<at::Tensor> result;
   for (int step = 0; step < 4; ++step) {
     optimizer.zero_grad();

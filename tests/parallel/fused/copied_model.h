@@ -21,7 +21,7 @@ struct CopiedModel {
         optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)) {
     FuseOptions options;
     if (publishes) options.compute_dtype = at::kBFloat16;
-    EXPECT_NE(ddp.fuse(optimizer, options), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(optimizer, options).mode(), FuseMode::Off);
   }
   at::Tensor loss(int step) { return ddp(bf16_net_input(group->rank(), step)).pow(2).mean(); }
   void train(int step) {
@@ -40,7 +40,7 @@ struct CopiedModel {
   }
   void barrier() const { group->barrier(); }
   /// One rank writes by address what ranks share; otherwise each writes its own.
-  bool is_writer() const { return group->rank() == 0 || ddp.fuse_mode() != FuseMode::SharedWeights; }
+  bool is_writer() const { return group->rank() == 0 || ddp.fused_step().mode() != FuseMode::SharedWeights; }
 
   Group group;
   std::shared_ptr<Bf16Net> net;

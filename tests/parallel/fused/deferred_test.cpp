@@ -283,7 +283,7 @@ TEST(DeferredRanks, TakeRank0sRandomNumbers) {
         SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.0));
         if (group->rank() == 1) (void)model->own.sum();  // what one rank reads, it makes alone
         if (fuses) {
-          EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+          EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off) << ddp.fused_step().reason();
         }
         ddp(torch::arange(10).view({2, 5})).pow(2).mean().backward();
         optimizer.step();

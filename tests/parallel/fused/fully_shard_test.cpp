@@ -112,7 +112,7 @@ TEST(FullyShardUnits, AreWhatTheOptionsName) {
         optimizer.step();
       }
       const std::int64_t bytes = fsdp.peak_weight_bytes();
-      fsdp.ddp().unfuse();
+      fsdp.ddp().fused_step().unfuse();
       return bytes;
     };
     const std::int64_t shares = kBlocks * (4 * kBlockWidth * kBlockWidth / 2 + 64);
@@ -145,7 +145,7 @@ TEST(FullyShardUnits, AreMissedInTheLogIfThereAreNone) {
         FullyShardOptions options = fully_shard_on(group);
         if (names_units) options.unit_types = {"Linear"};
         auto fsdp = fully_shard(model, optimizer, options);
-        fsdp.ddp().unfuse();
+        fsdp.ddp().fused_step().unfuse();
       });
       const std::string log = ::testing::internal::GetCapturedStderr();
       const bool has_shards = std::string(engine) == "tcp";
@@ -288,8 +288,9 @@ TEST(FullyShardErrors, NameWhatIsWrong) {
     auto fsdp = fully_shard(model, optimizer, fully_shard_on(group));
     has(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)); }),
         "parameter \"one.weight\" is already sharded by an earlier wrapper");
-    fsdp.ddp().unfuse();
-    EXPECT_EQ(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)).ddp().unfuse(); }), "no error");
+    fsdp.ddp().fused_step().unfuse();
+    EXPECT_EQ(fuse_error([&] { fully_shard(model, optimizer, fully_shard_on(group)).ddp().fused_step().unfuse(); }),
+              "no error");
     group->barrier();
   });
 }

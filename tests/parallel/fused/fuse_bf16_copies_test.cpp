@@ -16,7 +16,7 @@ namespace {
 TEST(FuseBf16, RefusesOtherTypes) {
   fuse_ranks("thread", 1, [](const Group& group) {
     CopiedModel it(group, false);
-    it.ddp.unfuse();
+    it.ddp.fused_step().unfuse();
     FuseOptions options;
     options.compute_dtype = at::kHalf;
     EXPECT_NE(fuse_error([&] { it.ddp.fuse(it.optimizer, options); }).find("compute_dtype is Half"), std::string::npos);
@@ -41,7 +41,7 @@ TEST(FuseBf16, CopiesAreSharedAndReleased) {
     const at::Tensor weight = it.net->down->parameters()[0];
     const auto at = copies_of_ranks(weight, *group);
     EXPECT_EQ(at[0], at[1]);
-    it.ddp.unfuse();
+    it.ddp.fused_step().unfuse();
     EXPECT_NE(compute_copy(weight, at::kBFloat16).data_ptr(), compute_copy(weight, at::kBFloat16).data_ptr());
   });
 }
@@ -96,7 +96,7 @@ std::vector<at::Tensor> train_shards_in_bf16(const Group& group, bool publishes)
   if (publishes) options.compute_dtype = at::kBFloat16;
   DistributedDataParallel ddp(net, options);
   SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-  EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+  EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off) << ddp.fused_step().reason();
   for (int step = 0; step < 3; ++step) {
     ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
       ddp(bf16_net_input(static_cast<int>(shard), step)).pow(2).mean().backward();

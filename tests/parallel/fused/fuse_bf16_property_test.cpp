@@ -131,7 +131,7 @@ class CopyRun {
     }
     if (publishes_ && way_.stage < 3) expect_copies();
     if (publishes_ && way_.stage == 3) expect_gathered_copies();
-    ddp_.unshard();
+    ddp_.fused_step().unshard();
     for (const at::Tensor& parameter : net_->parameters()) result_.numbers.push_back(parameter.detach().clone());
     for (const auto& [name, state] : ddp_.optimizer_state(*optimizer_)) {
       for (const auto& [kind, tensor] : state.tensors) result_.numbers.push_back(tensor.clone());
@@ -154,8 +154,8 @@ class CopyRun {
     options.reshard_after_forward = training_.reshards;
     // Ranks may differ in whether they run the branch, so it must not be a unit.
     if (training_.many_units && way_.stage == 3) options.units = {"query", "key", "value", "up", "down", "last"};
-    ASSERT_NE(ddp_.fuse(*optimizer_, options), FuseMode::Off);
-    EXPECT_EQ(ddp_.fuse_reason(), "");
+    ASSERT_NE(ddp_.fuse(*optimizer_, options).mode(), FuseMode::Off);
+    EXPECT_EQ(ddp_.fused_step().reason(), "");
   }
   void backward(int step, int micro) {
     const bool branch = !training_.changes_branch || (group_->rank() + step) % 2 == 0;
@@ -191,7 +191,7 @@ class CopyRun {
       for (at::Tensor& parameter : net_->parameters()) parameter.mutable_grad().reset();
     }
     if (training_.fuses_again && !training_.joins && step == 1) {
-      ddp_.unfuse();
+      ddp_.fused_step().unfuse();
       fuse();
     }
   }

@@ -98,7 +98,7 @@ TEST_P(FuseBf16Write, OwnWeightsAreRead) {
       it.train(step);
       const std::vector<at::Tensor> backup = it.values();
       for (std::size_t i = 0; i < average.size(); ++i) average[i].lerp_(backup[i], 0.5);
-      it.ddp.own_weights();
+      it.ddp.fused_step().own_weights();
       std::size_t next = 0;
       it.write([&](at::Tensor& parameter) { parameter.copy_(average[next++]); });
       note_loss(it, step, losses);
@@ -170,7 +170,7 @@ TEST(FuseBf16, AGraphOfWeightsThatWereUpdatedIsAnError) {
 TEST_P(FuseBf16Write, AfterOwnWeightsReachesEveryForwardOfTheStep) {
   expect_as_with_casts(GetParam(), 2, [](CopiedModel& it, std::vector<double>& losses) {
     it.train(0);
-    it.ddp.own_weights();
+    it.ddp.fused_step().own_weights();
     it.write([](at::Tensor& parameter) { parameter.mul_(1.5); });
     it.optimizer.zero_grad();
     for (const int micro : {1, 2}) {

@@ -104,8 +104,8 @@ TEST(FuseRefusal, TellsWhyItChangesNothing) {
   fuse_ranks("thread", 2, [](Group group) {
     FuseWithSgd it(group);
     it.ddp.register_comm_hook(fp16_compress_hook());
-    EXPECT_EQ(it.ddp.fuse(it.optimizer), FuseMode::Off);
-    EXPECT_NE(it.ddp.fuse_reason().find("communication hook"), std::string::npos);
+    EXPECT_EQ(it.ddp.fuse(it.optimizer).mode(), FuseMode::Off);
+    EXPECT_NE(it.ddp.fused_step().reason().find("communication hook"), std::string::npos);
     it.ddp(fuse_batch(group->rank(), 0, 4)).sum().backward();
     it.optimizer.step();
 
@@ -113,8 +113,8 @@ TEST(FuseRefusal, TellsWhyItChangesNothing) {
     half->to(torch::kBFloat16);
     DistributedDataParallel halves(half, fuse_on(group));
     SGD half_optimizer(half->parameters(), SGDOptions(0.1));
-    EXPECT_EQ(halves.fuse(half_optimizer), FuseMode::Off);
-    EXPECT_NE(halves.fuse_reason().find("fp32"), std::string::npos);
+    EXPECT_EQ(halves.fuse(half_optimizer).mode(), FuseMode::Off);
+    EXPECT_NE(halves.fused_step().reason().find("fp32"), std::string::npos);
   });
 }
 
@@ -131,7 +131,8 @@ TEST(FuseRefusal, RefusesWhatMakesNoSense) {
     EXPECT_NE(fuse_error([&] { scaler.unscale_(it.optimizer); }).find("fused optimizer"), std::string::npos);
     torch::serialize::OutputArchive archive;
     EXPECT_NE(fuse_error([&] { it.optimizer.save(archive); }).find("named_state"), std::string::npos);
-    EXPECT_NE(fuse_error([&] { it.optimizer.save(archive); }).find("call ddp.unfuse()"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { it.optimizer.save(archive); }).find("call ddp.fused_step().unfuse()"),
+              std::string::npos);
     torch::optim::SGD strange(it.model->parameters(), SGDOptions(0.1));
     torch::optim::Optimizer& of_any_kind = strange;
     EXPECT_NE(fuse_error([&] { it.ddp.fuse(of_any_kind); }).find("lockstep::SGD"), std::string::npos);

@@ -28,7 +28,7 @@ std::pair<at::Tensor, double> train_on_hosts(const Group& group, bool fused) {
   Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
   if (fused) {
     const bool equal_hosts = group->world_size() % 2 == 0;
-    EXPECT_EQ(ddp.fuse(optimizer), equal_hosts ? FuseMode::SharedWeights : FuseMode::ShardedState);
+    EXPECT_EQ(ddp.fuse(optimizer).mode(), equal_hosts ? FuseMode::SharedWeights : FuseMode::ShardedState);
   }
   for (int step = 0; step < 5; ++step) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
@@ -56,14 +56,14 @@ TEST(FuseOnHosts, KeepsOneCopyOfTheWeightsOnEachHost) {
     const torch::nn::Linear model = make_linear(640, 40);
     DistributedDataParallel ddp(model, fuse_on(group));
     Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
-    ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+    ASSERT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);
     ddp(fuse_batch(group->rank(), 0, 640)).pow(2).mean().backward();
     optimizer.step();
     const auto at = addresses_of(model, *group);
     EXPECT_EQ(at[0], at[2]);
     EXPECT_EQ(at[1], at[3]);
     EXPECT_NE(at[0], at[1]);
-    ddp.unfuse();
+    ddp.fused_step().unfuse();
     const auto apart = addresses_of(model, *group);
     EXPECT_EQ(std::set<std::int64_t>(apart.begin(), apart.end()).size(), 4U);
   });
@@ -144,7 +144,7 @@ TEST(FuseOnHosts, TrainsAsWithoutWhereSmallMessagesEnd) {
       DistributedDataParallel ddp(model, fuse_on(group));
       SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
       if (fused) {
-        ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+        ASSERT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);
       }
       for (int step = 0; step < 3; ++step) {
         for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
@@ -167,7 +167,7 @@ TEST(FuseOnHosts, JoinsAsWithoutFuse) {
       DistributedDataParallel ddp(model, fuse_on(group));
       Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
       if (fused) {
-        ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+        ASSERT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);
       }
       const auto take_step = [&](int step) {
         for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
@@ -197,7 +197,7 @@ std::pair<std::vector<at::Tensor>, NamedState> continue_on_hosts(const Group& gr
   DistributedDataParallel ddp(model, fuse_on(group));
   Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
   if (fused) {
-    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
   }
   if (!weights.empty()) {
     const torch::NoGradGuard no_grad;
@@ -269,7 +269,7 @@ TEST(FuseOnHosts, HoldsTheBytesOfOneCopyOnEachHost) {
     const torch::nn::Linear model = make_linear(kWidth, kWidth);
     DistributedDataParallel ddp(model, fuse_on(group));
     SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-    ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+    ASSERT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);
     ddp(fuse_batch(group->rank(), 0, kWidth)).pow(2).mean().backward();
     optimizer.step();
     EXPECT_TRUE(model->weight.isfinite().all().item<bool>());  // reads every page

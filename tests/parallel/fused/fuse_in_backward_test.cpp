@@ -14,7 +14,7 @@ using torch::optim::SGDOptions;
 
 struct InBackward {
   explicit InBackward(const Group& group) : model(make_linear(20, 4)), ddp(model, small_buckets(group)) {
-    EXPECT_EQ(ddp.fuse(optimizer), FuseMode::ShardedState);
+    EXPECT_EQ(ddp.fuse(optimizer).mode(), FuseMode::ShardedState);
   }
   static DistributedDataParallelOptions small_buckets(const Group& group) {
     DistributedDataParallelOptions options = fuse_on(group);

@@ -45,7 +45,7 @@ at::Tensor train_and_load(const Group& group, bool fused) {
   DistributedDataParallel ddp(model, fuse_on(group));
   Adam optimizer(model->parameters(), AdamOptions(0.05));
   if (fused) ddp.fuse(optimizer);
-  const FuseMode mode = ddp.fuse_mode();
+  const FuseMode mode = ddp.fused_step().mode();
   for (int step = 0; step < 6; ++step) {
     if (step == 2 && fused) load_linear(model, saved_linear(0.3));
     if (step == 2 && !fused) {
@@ -59,7 +59,7 @@ at::Tensor train_and_load(const Group& group, bool fused) {
     loaded_backward(ddp, group->rank(), step);
     optimizer.step();
   }
-  EXPECT_EQ(ddp.fuse_mode(), mode);
+  EXPECT_EQ(ddp.fused_step().mode(), mode);
   return torch::cat({model->weight.detach().flatten(), model->bias.detach()}).clone();
 }
 
@@ -114,7 +114,7 @@ TEST_P(FuseLoad, AClearedStateIsThatOfAnOptimizerThatIsNotFused) {
         loaded_backward(ddp, group->rank(), step);
         optimizer.step();
         if (step != 2) continue;
-        if (is_fused) ddp.unfuse();
+        if (is_fused) ddp.fused_step().unfuse();
         EXPECT_EQ(optimizer.state().size(), 2U);
         optimizer.state().clear();
         if (is_fused) ddp.fuse(optimizer);
@@ -141,7 +141,7 @@ TEST_P(FuseLoad, SavesAndLoadsTheOptimizerAsThePageSays) {
         optimizer.step();
         if (step != 2) continue;
         torch::save(model, model_file);
-        ddp.unfuse();
+        ddp.fused_step().unfuse();
         torch::save(optimizer, optimizer_file);
         ddp.fuse(optimizer);
       }

@@ -38,7 +38,7 @@ struct OddSubject {
     FuseOptions how;
     how.stage = stage;
     how.share_weights = stage < 3;
-    mode = ddp.fuse(optimizer, how);
+    mode = ddp.fuse(optimizer, how).mode();
   }
   static DistributedDataParallelOptions with_cap(const Group& group, double bucket_cap_mb) {
     DistributedDataParallelOptions options = fuse_on(group);
@@ -51,10 +51,10 @@ struct OddSubject {
     optimizer.step();
   }
   at::Tensor weights() {
-    ddp.unshard();
+    ddp.fused_step().unshard();
     std::vector<at::Tensor> all;
     for (const at::Tensor& parameter : model->parameters()) all.push_back(parameter.detach().flatten().clone());
-    ddp.reshard();
+    ddp.fused_step().reshard();
     return torch::cat(all);
   }
 
@@ -100,7 +100,8 @@ TEST_P(FuseOdd, AModuleThatIsRegisteredTwiceIsNotFused) {
     OddSubject fused(group, GetParam(), make()), plain(group, 0, make());
     ASSERT_EQ(plain.model->parameters().size(), 8U);
     EXPECT_EQ(fused.mode, FuseMode::Off);
-    EXPECT_NE(fused.ddp.fuse_reason().find("\"layers.0.weight\" twice"), std::string::npos) << fused.ddp.fuse_reason();
+    EXPECT_NE(fused.ddp.fused_step().reason().find("\"layers.0.weight\" twice"), std::string::npos)
+        << fused.ddp.fused_step().reason();
     for (OddSubject* each : {&fused, &plain}) each->step(group->rank(), 0);
     EXPECT_TRUE(torch::equal(fused.weights(), plain.weights()));
   });
@@ -128,11 +129,11 @@ TEST_P(FuseOdd, AFileOfGatheredWeightsHasTheSizeOfPlainOnes) {
     std::vector<std::size_t> sizes;
     for (OddSubject* each : {&fused, &plain}) {
       each->step(group->rank(), 0);
-      each->ddp.unshard();
+      each->ddp.fused_step().unshard();
       std::ostringstream file;
       torch::save(each->model, file);
       sizes.push_back(file.str().size());
-      each->ddp.reshard();
+      each->ddp.fused_step().reshard();
     }
     EXPECT_LE(sizes[0], sizes[1] + 1024);
   });
@@ -143,10 +144,10 @@ TEST(FuseOddStage3, AViewAsAnotherTypeBelongsToItsWeight) {
   fuse_ranks("thread", 2, [](const Group& group) {
     OddSubject it(group, 3, OddNet());
     it.step(group->rank(), 0);
-    it.ddp.unshard();
+    it.ddp.fused_step().unshard();
     const at::Tensor halves = it.model->layer(1).weight.detach().view(torch::kShort).slice(0, kOddWidth - 1);
     EXPECT_EQ(halves.sizes(), (std::vector<std::int64_t>{1, 2 * kOddWidth}));
-    it.ddp.reshard();
+    it.ddp.fused_step().reshard();
     EXPECT_NE(fuse_error([&] { halves.sum(); }).find("\"layers.1.weight\""), std::string::npos);
   });
 }

@@ -170,7 +170,7 @@ FuseResult run_fuse_steps(const FuseOptionsUnderTest& options, const std::shared
   DistributedDataParallel ddp(net, ddp_options);
   const auto optimizer = make_fuse_optimizer(options, net);
   FuseResult result;
-  if (how != nullptr) result.mode = ddp.fuse(*optimizer, *how);
+  if (how != nullptr) result.mode = ddp.fuse(*optimizer, *how).mode();
   const auto backward = [&](int step, int micro) {
     const bool branch = fuse_takes_branch(options.graph, group->rank(), step);
     const at::Tensor output = ddp(fuse_input(group->rank(), step, micro, options), options.graph, branch);
@@ -190,7 +190,7 @@ FuseResult run_fuse_steps(const FuseOptionsUnderTest& options, const std::shared
     take_fuse_step(options, *optimizer, net, result);
   }
   result.state = ddp.optimizer_state(*optimizer);
-  ddp.unshard();
+  ddp.fused_step().unshard();
   for (const auto& parameter : net->parameters()) result.weights.push_back(parameter.detach().clone());
   return result;
 }

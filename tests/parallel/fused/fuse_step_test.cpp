@@ -15,14 +15,14 @@ using torch::nn::Linear;
 using torch::optim::AdamOptions;
 using torch::optim::SGDOptions;
 
-class FusedStep : public ::testing::TestWithParam<const char*> {};
+class EngineFusedStep : public ::testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Engines, FusedStep, ::testing::Values("thread", "gloo"),
+INSTANTIATE_TEST_SUITE_P(Engines, EngineFusedStep, ::testing::Values("thread", "gloo"),
                          [](const auto& test) { return std::string(test.param); });
-INSTANTIATE_TEST_SUITE_P(EnginesLong, FusedStep, ::testing::Values("shm"),
+INSTANTIATE_TEST_SUITE_P(EnginesLong, EngineFusedStep, ::testing::Values("shm"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_P(FusedStep, JoinsRanksWithFewerInputs) {
+TEST_P(EngineFusedStep, JoinsRanksWithFewerInputs) {
   fuse_ranks(GetParam(), 3, [](Group group) {
     // Clipping hides what a gradient is divided by, so one training is not clipped.
     for (const auto& [by_initial, max_norm] : {std::pair(true, 0.7), std::pair(false, 0.7), std::pair(false, 0.0)}) {
@@ -55,7 +55,7 @@ TEST_P(FusedStep, JoinsRanksWithFewerInputs) {
   });
 }
 
-TEST_P(FusedStep, LeavesOutStepsWithInfiniteGradientsOnAllRanks) {
+TEST_P(EngineFusedStep, LeavesOutStepsWithInfiniteGradientsOnAllRanks) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
     for (const bool fused : {false, true}) {
@@ -86,7 +86,7 @@ TEST_P(FusedStep, LeavesOutStepsWithInfiniteGradientsOnAllRanks) {
   });
 }
 
-TEST_P(FusedStep, ClipsByTheNormOfTheAverage) {
+TEST_P(EngineFusedStep, ClipsByTheNormOfTheAverage) {
   fuse_ranks(GetParam(), 3, [](Group group) {
     const double infinity = std::numeric_limits<double>::infinity();
     for (const double type : {2.0, 1.0, 3.0, infinity, 0.0}) {
@@ -108,7 +108,7 @@ TEST_P(FusedStep, ClipsByTheNormOfTheAverage) {
   });
 }
 
-TEST_P(FusedStep, RefusesANormThatIsNotFiniteAndLivesOn) {
+TEST_P(EngineFusedStep, RefusesANormThatIsNotFiniteAndLivesOn) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     const Linear model = make_linear(20, 4);
     DistributedDataParallel ddp(model, fuse_on(group));
@@ -122,7 +122,7 @@ TEST_P(FusedStep, RefusesANormThatIsNotFiniteAndLivesOn) {
   });
 }
 
-TEST_P(FusedStep, TrainsWithGradientsOfSixteenBits) {
+TEST_P(EngineFusedStep, TrainsWithGradientsOfSixteenBits) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
@@ -151,7 +151,7 @@ TEST_P(FusedStep, TrainsWithGradientsOfSixteenBits) {
   });
 }
 
-TEST_P(FusedStep, KeepsBuffersAsWithoutFuse) {
+TEST_P(EngineFusedStep, KeepsBuffersAsWithoutFuse) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
     for (const bool fused : {false, true}) {
@@ -171,7 +171,7 @@ TEST_P(FusedStep, KeepsBuffersAsWithoutFuse) {
   });
 }
 
-class FusedSharedWeights : public FusedStep {};
+class FusedSharedWeights : public EngineFusedStep {};
 
 INSTANTIATE_TEST_SUITE_P(Engines, FusedSharedWeights, ::testing::Values("thread", "shm"),
                          [](const auto& test) { return std::string(test.param); });
@@ -185,7 +185,7 @@ TEST_P(FusedSharedWeights, AddsGradientsOfSixteenBitsInThirtyTwo) {
       SGD optimizer(model->parameters(), SGDOptions(1));
       FuseOptions options;
       options.gradient_dtype = dtype;
-      EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::SharedWeights);
+      EXPECT_EQ(ddp.fuse(optimizer, options).mode(), FuseMode::SharedWeights);
       ddp(fuse_batch(group->rank(), 0, 20)).sum().backward();
       EXPECT_EQ(model->weight.grad().scalar_type(), dtype);
       optimizer.step();
@@ -195,14 +195,14 @@ TEST_P(FusedSharedWeights, AddsGradientsOfSixteenBitsInThirtyTwo) {
         sum.add_(gradient.to(dtype).to(at::kFloat).expand({4, 20}));
       }
       EXPECT_TRUE(torch::equal(model->weight.detach(), before - sum / 3)) << dtype;
-      ddp.unfuse();
+      ddp.fused_step().unfuse();
       EXPECT_EQ(model->weight.grad().scalar_type(), at::kFloat);
       for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
       ddp(fuse_batch(group->rank(), 0, 20)).sum().backward();
       at::Tensor average = fuse_batch(group->rank(), 0, 20).sum(0).expand({4, 20}).contiguous();
       group->all_reduce(average, ReduceOp::Avg);
       EXPECT_TRUE(torch::equal(model->weight.grad(), average));
-      EXPECT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);  // in the engine's memory again
+      EXPECT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);  // in the engine's memory again
     }
   });
 }

@@ -36,9 +36,9 @@ TEST_P(FuseEngine, KeepsOneCopyOfTheWeightsAndAShareOfTheState) {
     const Linear model = make_linear(64, 32);
     DistributedDataParallel ddp(model, fuse_on(group));
     Adam optimizer(model->parameters(), AdamOptions(0.1));
-    const FuseMode mode = ddp.fuse(optimizer);
-    EXPECT_EQ(ddp.fuse_mode(), mode);
-    EXPECT_EQ(ddp.fuse_reason(), "");
+    const FuseMode mode = ddp.fuse(optimizer).mode();
+    EXPECT_EQ(ddp.fused_step().mode(), mode);
+    EXPECT_EQ(ddp.fused_step().reason(), "");
     ddp(fuse_batch(group->rank(), 0, 64)).sum().backward();
     optimizer.step();
     // 64 * 32 + 32 elements; each rank has half of them, in two buffers.
@@ -83,7 +83,7 @@ TEST_P(FuseEngine, LeavesWholeMemoryWhenTheOptimizerGoesFirst) {
       ddp(fuse_batch(group->rank(), 0, 8)).sum().backward();
       optimizer.step();
     }
-    EXPECT_EQ(ddp.fuse_mode(), FuseMode::Off);
+    EXPECT_EQ(ddp.fused_step().mode(), FuseMode::Off);
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
     ddp(fuse_batch(group->rank(), 1, 8)).sum().backward();  // averages again
     const at::Tensor mine = model->weight.grad().clone();
@@ -94,7 +94,7 @@ TEST_P(FuseEngine, LeavesWholeMemoryWhenTheOptimizerGoesFirst) {
     group->barrier();
     EXPECT_TRUE(model->weight.eq(group->rank()).all().item<bool>());
     Adam another(model->parameters(), AdamOptions(0.1));
-    EXPECT_NE(ddp.fuse(another), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(another).mode(), FuseMode::Off);
   });
 }
 
@@ -107,14 +107,14 @@ TEST_P(FuseEngine, GoesOnUnfusedWithAllOfTheState) {
       AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.1));
       for (int step = 0; step < 6; ++step) {
         if (fused && step == 2) {
-          EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off);  // with state that is there already
+          EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);  // with state that is there already
         }
-        if (step == 4) ddp.unfuse();
+        if (step == 4) ddp.fused_step().unfuse();
         for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
         ddp(fuse_batch(group->rank(), step, 40)).pow(2).mean().backward();
         optimizer.step();
       }
-      EXPECT_EQ(ddp.fuse_mode(), FuseMode::Off);
+      EXPECT_EQ(ddp.fused_step().mode(), FuseMode::Off);
       EXPECT_FALSE(optimizer.is_sharded());
       EXPECT_EQ(state_elements(optimizer, ddp.named_parameters()), 2 * (40 * 4 + 4));
       ends.push_back({model->weight.detach().clone(), model->bias.detach().clone()});
@@ -184,7 +184,7 @@ TEST(Fuse, ServesParametersOutsideTheOptimizerAsBefore) {
       SGD optimizer(std::vector<at::Tensor>{model->weight}, SGDOptions(0.1));
       torch::optim::SGD rest({model->bias}, torch::optim::SGDOptions(0.1));
       if (fused) {
-        EXPECT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+        EXPECT_EQ(ddp.fuse(optimizer).mode(), FuseMode::SharedWeights);
       }
       for (int step = 0; step < 3; ++step) {
         for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();

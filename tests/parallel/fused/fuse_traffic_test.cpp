@@ -22,7 +22,7 @@ double bytes_of_a_step(const Group& group, bool fused, FuseOptions how) {
   DistributedDataParallel ddp(model, fuse_on(group));
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
   if (fused) {
-    EXPECT_EQ(ddp.fuse(optimizer, how), how.share_weights ? FuseMode::SharedWeights : FuseMode::ShardedState);
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), how.share_weights ? FuseMode::SharedWeights : FuseMode::ShardedState);
   }
   const auto step = [&](int number) {
     ddp(fuse_batch(group->rank(), number, kTrafficWidth)).pow(2).mean().backward();

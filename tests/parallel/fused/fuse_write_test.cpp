@@ -42,7 +42,7 @@ struct WrittenModel {
     FuseOptions options;
     options.share_weights = sharing == Sharing::Shared;
     if (fused) {
-      EXPECT_EQ(ddp.fuse(optimizer, options),
+      EXPECT_EQ(ddp.fuse(optimizer, options).mode(),
                 sharing == Sharing::Shared ? FuseMode::SharedWeights : FuseMode::ShardedState);
     }
   }
@@ -135,7 +135,7 @@ TEST_P(FuseWrite, ZeroGradOfTheBaseClassCounts) {
       it.backward(step);
       if (step == 2) {  // a loss that is not wanted
         base.zero_grad();
-        it.ddp.own_weights();
+        it.ddp.fused_step().own_weights();
         write_values(it, before);
         continue;
       }
@@ -206,14 +206,14 @@ TEST_P(FuseWrite, OwnWeightsMayBeWrittenAsWithoutFuse) {
         train(it, step);
         for (std::size_t i = 0; i < average.size(); ++i) average[i].lerp_(it.values()[i], 0.5);
         if (!all_ranks && it.rank != 0) continue;
-        it.ddp.own_weights();
+        it.ddp.fused_step().own_weights();
         const auto backup = it.values();
         write_values(it, average);
         const torch::NoGradGuard no_grad;
         EXPECT_TRUE(it.model->weight.equal(average[0]));
         write_values(it, backup);
       }
-      it.ddp.own_weights();
+      it.ddp.fused_step().own_weights();
       const torch::NoGradGuard no_grad;
       for (at::Tensor& parameter : it.model->parameters()) parameter.mul_(0.5);
       const torch::AutoGradMode with_grad(true);
@@ -226,7 +226,7 @@ TEST_P(FuseWrite, OwnWeightsThatDifferAreRefused) {
   expect_refused(GetParam(),
                  [](WrittenModel& it) {
                    train(it, 0);
-                   it.ddp.own_weights();
+                   it.ddp.fused_step().own_weights();
                    {
                      const torch::NoGradGuard no_grad;
                      it.model->bias.add_(it.rank);
@@ -240,7 +240,7 @@ TEST_P(FuseWrite, OwnWeightsBetweenBackwardAndStepAreRefused) {
   expect_refused(GetParam(),
                  [](WrittenModel& it) {
                    it.backward(0);
-                   it.ddp.own_weights();
+                   it.ddp.fused_step().own_weights();
                  },
                  {"own_weights was called between backward and the step", "after step(), or after zero_grad()"});
 }
@@ -323,9 +323,9 @@ TEST_P(FuseWrite, AFileOfOneLayerIsAsLargeAsWithoutFuse) {
     SGD optimizer(model->parameters(), SGDOptions(0.05));
     FuseOptions options;
     options.share_weights = GetParam().sharing == Sharing::Shared;
-    ASSERT_NE(ddp.fuse(optimizer, options), FuseMode::Off);
+    ASSERT_NE(ddp.fuse(optimizer, options).mode(), FuseMode::Off);
     EXPECT_LE(file_bytes(), want);
-    ddp.unfuse();
+    ddp.fused_step().unfuse();
     EXPECT_LE(file_bytes(), want) << "after unfuse";
     flatten(*model);
     EXPECT_LE(file_bytes(), want) << "after flatten";

@@ -79,7 +79,7 @@ TEST(FusedLists, AGroupThatOneRankAddsIsNamed) {
     wrapped.bucket_cap_mb = 0.00001;  // a bucket for each parameter
     DistributedDataParallel ddp(net, wrapped);
     SGD optimizer(net->head->parameters(), terms_sgd());
-    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    ASSERT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
     if (group->rank() == 1) optimizer.add_param_group(OptimizerParamGroup(net->body->parameters()));
     ddp(fuse_batch(group->rank(), 0, 6)).sum().backward();
     expect_terms(fuse_error([&] { optimizer.step(); }), "rank 0 has 1 parameter group, rank 1 has 2 parameter groups");
@@ -93,7 +93,7 @@ TEST(FusedLists, AParameterThatOneRankReplacesByAnotherOfTheModuleIsNamed) {
     wrapped.bucket_cap_mb = 0.00001;  // a bucket for each parameter
     DistributedDataParallel ddp(net, wrapped);
     SGD optimizer(net->head->parameters(), terms_sgd());
-    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    ASSERT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
     if (group->rank() == 1) optimizer.param_groups()[0].params().back() = net->body->bias;
     ddp(fuse_batch(group->rank(), 0, 6)).sum().backward();
     expect_terms(fuse_error([&] { optimizer.step(); }),
@@ -129,7 +129,7 @@ TEST(FusedLists, AParameterOfNoWrappedModuleIsAWarning) {
         if (is_wrapped) second.emplace(more, fuse_on(group));
         const auto add = [&] { it.optimizer.add_param_group(OptimizerParamGroup(more->parameters())); };
         if (is_there_at_fuse) add();
-        EXPECT_NE(it.ddp.fuse(it.optimizer), FuseMode::Off);
+        EXPECT_NE(it.ddp.fuse(it.optimizer).mode(), FuseMode::Off);
         for (int step = 0; step < 3; ++step) {
           if (!is_there_at_fuse && step == 1) add();
           it.optimizer.zero_grad();

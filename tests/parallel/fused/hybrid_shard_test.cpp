@@ -94,7 +94,7 @@ TEST(HybridShard, NeedsNoSharedMemoryIfEachHostHasOneRank) {
     torch::nn::Sequential model = make_hybrid_net();
     AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
     auto fsdp = fully_shard(model, optimizer, hybrid_on(group));
-    EXPECT_EQ(fsdp.ddp().fuse_mode(), FuseMode::ShardedState);
+    EXPECT_EQ(fsdp.ddp().fused_step().mode(), FuseMode::ShardedState);
     make_hybrid_steps(fsdp, optimizer, group->rank());
     group->barrier();
   });
@@ -111,7 +111,7 @@ TEST(HybridShard, IsRefusedWhereEachRankWouldHaveAllWeights) {
     how.hybrid_shard = true;
     change(how);
     const std::string error = fuse_error([&] { ddp.fuse(optimizer, how); });
-    EXPECT_EQ(ddp.fuse_mode(), error == "no error" ? FuseMode::SharedWeights : FuseMode::Off);
+    EXPECT_EQ(ddp.fused_step().mode(), error == "no error" ? FuseMode::SharedWeights : FuseMode::Off);
     if (error != "no error") {  // and a training may continue without it
       make_hybrid_steps(ddp, optimizer, group->rank());
     }

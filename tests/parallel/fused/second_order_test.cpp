@@ -124,14 +124,14 @@ TEST_P(SecondOrder, PenaltiesMakeTheStepsOfOneProcess) {
       how.reshard_after_forward = param.reshard_after_forward;
       how.slots = 2;
       if (param.stage > 0) {
-        EXPECT_NE(ddp.fuse(optimizer, how), FuseMode::Off);
+        EXPECT_NE(ddp.fuse(optimizer, how).mode(), FuseMode::Off);
       }
       for (int step = 0; step < 4; ++step) {
         optimizer.zero_grad();
         backwards_of(order, ddp, critic_batch(step, group->rank(), param.world_size));
         optimizer.step();
       }
-      ddp.unfuse();
+      ddp.fused_step().unfuse();
       expect_close_critics(copies_of_weights(critic), want);
     });
   }
@@ -152,7 +152,7 @@ TEST(SecondOrderOnce, FullyShardedCriticsHavePenalties) {
         backwards_of(Backwards::PenaltyLast, sharded, critic_batch(step, group->rank(), world_size));
         optimizer.step();
       }
-      sharded.unshard();
+      sharded.fused_step().unshard();
       expect_close_critics(copies_of_weights(critic), want);
     });
   }
@@ -198,13 +198,13 @@ TEST(SecondOrderOnce, LayersThatAddInPlaceHavePenalties) {
       FuseOptions how;
       how.stage = stage;
       how.share_weights = stage < 3;
-      EXPECT_NE(ddp.fuse(optimizer, how), FuseMode::Off);
+      EXPECT_NE(ddp.fuse(optimizer, how).mode(), FuseMode::Off);
       for (int step = 0; step < 3; ++step) {
         optimizer.zero_grad();
         backwards_of(Backwards::PenaltyLast, ddp, critic_batch(step, group->rank(), 2));
         optimizer.step();
       }
-      ddp.unfuse();
+      ddp.fused_step().unfuse();
       EXPECT_TRUE(weights(critic).allclose(want, 1e-9, 1e-10));
     });
   }

@@ -24,7 +24,7 @@ struct SharedWriteModel {
     if (stage == 0) return;
     FuseOptions how;
     how.stage = stage;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::SharedWeights);
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::SharedWeights);
   }
   void train(int step) {
     optimizer.zero_grad();
@@ -55,7 +55,7 @@ std::vector<at::Tensor> written_training(const Group& group, int stage, const Sh
     writer(it, averages);
   }
   it.train(5);
-  it.ddp.unfuse();
+  it.ddp.fused_step().unfuse();
   return it.copies();
 }
 

@@ -22,7 +22,7 @@ struct Stage2Subject {
         ddp(model, small_buckets(group)),
         optimizer(model->parameters(), typename Optimizer::Options(rate)) {
     if (how == nullptr) return;
-    EXPECT_NE(ddp.fuse(optimizer, *how), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(optimizer, *how).mode(), FuseMode::Off);
   }
   static DistributedDataParallelOptions small_buckets(const Group& group) {
     DistributedDataParallelOptions options = fuse_on(group);

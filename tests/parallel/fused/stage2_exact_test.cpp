@@ -208,7 +208,7 @@ TEST_P(Stage2Exact, GivesAveragesBackWhenItIsUndone) {
       each->optimizer.zero_grad();
       each->backward(group->rank(), 1);
     }
-    it.ddp.unfuse();
+    it.ddp.fused_step().unfuse();
     EXPECT_TRUE(torch::equal(it.model->weight.grad(), plain.model->weight.grad()));
     EXPECT_TRUE(torch::equal(it.model->bias.grad(), plain.model->bias.grad()));
     for (auto* each : {&it, &plain}) {
@@ -218,7 +218,7 @@ TEST_P(Stage2Exact, GivesAveragesBackWhenItIsUndone) {
       each->optimizer.step();
     }
     EXPECT_TRUE(torch::equal(it.weights(), plain.weights()));
-    EXPECT_NE(it.ddp.fuse(it.optimizer, how), FuseMode::Off);  // with gradients that wait
+    EXPECT_NE(it.ddp.fuse(it.optimizer, how).mode(), FuseMode::Off);  // with gradients that wait
     for (auto* each : {&it, &plain}) {
       each->optimizer.zero_grad();
       each->backward(group->rank(), 3);
@@ -291,7 +291,7 @@ TEST_P(Stage2Exact, AddsGradientsThatArriveAfterTheirBucketHasLeft) {
       DistributedDataParallel ddp(net, options);
       Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
       if (fused) {
-        ASSERT_NE(ddp.fuse(optimizer, stage_2(1)), FuseMode::Off);
+        ASSERT_NE(ddp.fuse(optimizer, stage_2(1)).mode(), FuseMode::Off);
       }
       for (int step = 0; step < 3; ++step) {
         optimizer.zero_grad();
@@ -333,7 +333,7 @@ TEST(Stage2, DoesNotWaitForASlotWhileRanksMeetInBackward) {
       options.bucket_cap_mb = 0.00001;
       DistributedDataParallel ddp(net, options);
       SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
-      ASSERT_NE(ddp.fuse(optimizer, stage_2(1)), FuseMode::Off);
+      ASSERT_NE(ddp.fuse(optimizer, stage_2(1)).mode(), FuseMode::Off);
       for (int step = 0; step < 3; ++step) {
         optimizer.zero_grad();
         ddp(fuse_batch(group->rank(), step, 6), group->rank() == step % 2).pow(2).mean().backward();

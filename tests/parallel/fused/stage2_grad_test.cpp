@@ -33,7 +33,7 @@ TORCH_MODULE(WithScalar);
 // A network with a weight of one element, after a backward.
 struct Stage2Net {
   explicit Stage2Net(const Group& group) : ddp(net, Stage2Subject<SGD>::small_buckets(group)) {
-    EXPECT_NE(ddp.fuse(optimizer, stage_2()), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(optimizer, stage_2()).mode(), FuseMode::Off);
     backward(group->rank());
   }
   void backward(int rank) { ddp(fuse_batch(rank, 0, 20)).pow(2).mean().backward(); }
@@ -237,7 +237,7 @@ TEST_P(Stage2Grad, RefusesUnknownStages) {
     how.stage = 4;
     expect_part(fuse_error([&] { ddp.fuse(optimizer, how); }), "stage is 4");
     expect_part(fuse_error([&] { ddp.fuse(optimizer, stage_2(0)); }), "slots is 0");
-    EXPECT_EQ(ddp.fuse_mode(), FuseMode::Off);
+    EXPECT_EQ(ddp.fused_step().mode(), FuseMode::Off);
   });
 }
 
@@ -253,7 +253,7 @@ TEST_P(Stage2Grad, UnfuseLeavesZerosWhereZeroGradWroteThem) {
       ddp(fuse_batch(group->rank(), 0, 20)).pow(2).mean().backward();
       optimizer.step();
       optimizer.zero_grad();
-      if (is_fused) ddp.unfuse();
+      if (is_fused) ddp.fused_step().unfuse();
       optimizer.step();
       ends.push_back(model->weight.detach().clone());
     }

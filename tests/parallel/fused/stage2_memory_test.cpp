@@ -35,7 +35,7 @@ double shared_mib_of_a_step(const Group& group, FuseOptions how) {
   options.bucket_cap_mb = kLayerMib;
   DistributedDataParallel ddp(model, options);
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::SharedWeights);
+  EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::SharedWeights);
   for (int step = 0; step < 2; ++step) {
     optimizer.zero_grad();
     ddp(fuse_batch(group->rank(), step, kWidth)).pow(2).mean().backward();

@@ -63,7 +63,7 @@ struct TermsRank {
   TermsRank(const TermsCase& how, const Group& on, const Options& options, bool is_fused = true)
       : group(on), ddp(net, wrap_options_of(how, group)), optimizer(two_groups(net, options), options) {
     if (is_fused) {
-      EXPECT_NE(ddp.fuse(optimizer, fuse_options_of(how)), FuseMode::Off) << ddp.fuse_reason();
+      EXPECT_NE(ddp.fuse(optimizer, fuse_options_of(how)).mode(), FuseMode::Off) << ddp.fused_step().reason();
     }
   }
   void backward(int step) {

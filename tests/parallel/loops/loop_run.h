@@ -74,10 +74,10 @@ class LoopModel {
     FuseOptions how;
     how.stage = way_ == LoopWay::Stage3 ? 3 : way_ == LoopWay::Stage2 ? 2 : 1;
     how.share_weights = way_ == LoopWay::OneCopy || way_ == LoopWay::Stage2;
-    EXPECT_NE(ddp_->fuse(optimizer, how), FuseMode::Off) << ddp_->fuse_reason();
+    EXPECT_NE(ddp_->fuse(optimizer, how).mode(), FuseMode::Off) << ddp_->fused_step().reason();
   }
   at::Tensor end() {
-    if (ddp_) ddp_->unfuse();
+    if (ddp_) ddp_->fused_step().unfuse();
     return loop_weights(module_->parameters());
   }
 

@@ -66,7 +66,7 @@ void train_with(const Group& group, Training training, const std::function<void(
   lockstep::SGD optimizer(is_partly ? net->head->parameters() : all, torch::optim::SGDOptions(0.1));
   const bool is_fused = training == Training::Fused || is_partly;
   if (is_fused) {
-    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
   }
   for (int step = 0; step < kDriftSteps; ++step) {
     if (step == kDriftAt) {

@@ -35,7 +35,7 @@ TEST(PastNoSync, AForwardAfterOneInNoSyncIsFollowed) {
           }
           optimizer.step();
         }
-        ddp.unfuse();
+        ddp.fused_step().unfuse();
         if (group->rank() == 0) weights = weights_of(net);
         group->barrier();
       });

@@ -34,7 +34,7 @@ TEST(PastTheWrapper, BuffersAndGradientsAreThoseOfTheWrapper) {
           forward_by(way, ddp, net, policy_batch(group->rank(), step), step).pow(3).sum().backward();
           optimizer.step();
         }
-        ddp.unfuse();
+        ddp.fused_step().unfuse();
         ddp.eval();
         at::Tensor first = buffers_of(net), own = first.clone();
         group->broadcast(first);

@@ -176,7 +176,7 @@ TEST(SparseGradients, OfATableThatOneRankAloneLoadsAreAnError) {
         DistributedDataParallel ddp(net, fuse_on(group));
         SGD optimizer(net->head->parameters(), torch::optim::SGDOptions(0.1));
         if (fused) {
-          ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+          ASSERT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off);
         }
         const auto step = [&] {
           ddp(rows_of(group->rank(), 0, 0)).backward();

@@ -29,7 +29,7 @@ at::Tensor weights_after_clipping(const Group& group, bool fused, double norm_ty
   DistributedDataParallel ddp(model, options);
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
   if (fused) {
-    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+    EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off) << ddp.fused_step().reason();
   }
   for (int step = 0; step < 2; ++step) {
     ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {

@@ -153,7 +153,7 @@ ShardEnd train_shards(const ShardCase& options, const std::shared_ptr<Communicat
   if (fused) {
     FuseOptions fuse;
     fuse.share_weights = share_weights;
-    end.mode = ddp.fuse(*optimizer, fuse);
+    end.mode = ddp.fuse(*optimizer, fuse).mode();
   }
   for (int step = 0; step < 4; ++step) {
     ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {

@@ -108,7 +108,7 @@ TEST(ShardRules, RanksInDifferentUpdatesAreNamedByAFusedStep) {
     torch::nn::Linear model = make_linear(1, 1);
     DistributedDataParallel ddp(model, with_shards(2, group));
     SGD optimizer(model->parameters(), SGDOptions(0.1));
-    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+    ASSERT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off) << ddp.fused_step().reason();
     const torch::Tensor before = model->weight.detach().clone();
     run_other_update(group, ddp);  // sends nothing
     expect_update_difference(fuse_error([&] { clip_grad_norm_(optimizer, 1.0); }));
@@ -124,7 +124,7 @@ TEST(ShardRules, RanksInDifferentUpdatesMixNoBuffers) {
       DistributedDataParallel ddp(model, with_shards(2, group));
       SGD optimizer(model->parameters(), SGDOptions(0.1));
       if (fused) {
-        ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+        ASSERT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off) << ddp.fused_step().reason();
       }
       expect_update_difference(fuse_error([&] { run_other_update(group, ddp); }));
       EXPECT_EQ(model->running_mean.item<float>(), 0);
@@ -239,7 +239,7 @@ struct FusedShards {
   SGD optimizer;
   explicit FusedShards(const Group& group)
       : ddp(model, with_shards(3, group)), optimizer(model->parameters(), SGDOptions(0.1)) {
-    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+    EXPECT_NE(ddp.fuse(optimizer).mode(), FuseMode::Off) << ddp.fused_step().reason();
   }
   void run() {
     ddp.run_shards(0, [&](std::int64_t shard) { ddp(torch::full({1, 2}, 1.0F + shard)).sum().backward(); });
@@ -273,17 +273,17 @@ TEST(ShardRules, WhatCannotBeFusedSaysWhy) {
   small_buckets.bucket_cap_mb = 1e-5;  // a bucket for each parameter
   DistributedDataParallel ddp(model, small_buckets);
   SGD of_bias({model->bias}, SGDOptions(0.1));
-  EXPECT_EQ(ddp.fuse(of_bias), FuseMode::Off);
-  EXPECT_NE(ddp.fuse_reason().find("all of the module's gradients must be fused"), std::string::npos);
+  EXPECT_EQ(ddp.fuse(of_bias).mode(), FuseMode::Off);
+  EXPECT_NE(ddp.fused_step().reason().find("all of the module's gradients must be fused"), std::string::npos);
   SGD optimizer(model->parameters(), SGDOptions(0.1));
   FuseOptions options;
   options.gradient_dtype = torch::kBFloat16;
-  EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::Off);
-  EXPECT_NE(ddp.fuse_reason().find("gradient_dtype is BFloat16"), std::string::npos);
+  EXPECT_EQ(ddp.fuse(optimizer, options).mode(), FuseMode::Off);
+  EXPECT_NE(ddp.fused_step().reason().find("gradient_dtype is BFloat16"), std::string::npos);
   options.gradient_dtype = torch::kFloat;
   options.stage = 2;
-  EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::Off);
-  EXPECT_NE(ddp.fuse_reason().find("virtual shards cannot be combined with stage 2"), std::string::npos);
+  EXPECT_EQ(ddp.fuse(optimizer, options).mode(), FuseMode::Off);
+  EXPECT_NE(ddp.fused_step().reason().find("virtual shards cannot be combined with stage 2"), std::string::npos);
 }
 
 }  // namespace

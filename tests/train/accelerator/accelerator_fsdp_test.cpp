@@ -52,11 +52,11 @@ std::vector<at::Tensor> train_fsdp(const AcceleratorOptions& options, const std:
     optimizer.step();
     optimizer.zero_grad();
   }
-  check_stage_3(model.ddp().peak_weight_bytes() > 0);
-  model.ddp().unshard();
+  check_stage_3(model.ddp().fused_step().peak_weight_bytes() > 0);
+  model.ddp().fused_step().unshard();
   std::vector<at::Tensor> weights;
   for (const at::Tensor& parameter : net->parameters()) weights.push_back(parameter.detach().clone());
-  model.ddp().reshard();
+  model.ddp().fused_step().reshard();
   accelerator.wait_for_everyone();
   return weights;
 }

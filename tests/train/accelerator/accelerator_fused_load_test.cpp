@@ -50,7 +50,7 @@ FusedLoadRun run_with_a_way_back(int stage, bool with_waiting_gradients) {
     if (stage != 0) {
       FuseOptions how;
       how.stage = stage;
-      ASSERT_EQ(model.ddp().fuse(adam, how), FuseMode::SharedWeights);
+      ASSERT_EQ(model.ddp().fuse(adam, how).mode(), FuseMode::SharedWeights);
     }
     const auto backward = [&, &model = model](int step) {
       const at::Tensor rows = torch::arange(80, torch::kFloat) + 31 * membership.rank + 7 * step;
@@ -67,7 +67,7 @@ FusedLoadRun run_with_a_way_back(int stage, bool with_waiting_gradients) {
     if (with_waiting_gradients) backward(4);  // of a loss that has jumped
     accelerator.load_state(folder / "state");
     for (const int step : {2, 3}) train(step);
-    if (stage != 0) model.ddp().unfuse();
+    if (stage != 0) model.ddp().fused_step().unfuse();
     run.weights[static_cast<std::size_t>(membership.rank)] =
         torch::cat({net->weight.detach().flatten(), net->bias.detach()}).clone();
   });
@@ -107,7 +107,7 @@ TEST(AcceleratorFusedSave, RefusesAnOpenWindowWhoseGradientsWereSent) {
     auto [model, optimizer] = accelerator.prepare(net, adam);
     FuseOptions how;
     how.stage = 2;
-    ASSERT_EQ(model.ddp().fuse(adam, how), FuseMode::SharedWeights);
+    ASSERT_EQ(model.ddp().fuse(adam, how).mode(), FuseMode::SharedWeights);
     const auto micro_batch = [&, &model = model](bool synchronised) {
       const at::Tensor rows = torch::ones({4, 20});
       if (synchronised) {

@@ -85,13 +85,13 @@ TEST(AcceleratorPartsOfStage3, AreNotGathered) {
     for (const at::Tensor& parameter : run.net()->parameters()) all += 4 * parameter.numel();
     run.train(0);
     run.train(1);
-    const std::int64_t peak = run.ddp().peak_weight_bytes();
+    const std::int64_t peak = run.ddp().fused_step().peak_weight_bytes();
     EXPECT_LT(peak, all);
     run.accelerator().save_state(folder / "state", in_parts());
     run.accelerator().save_state(folder / "whole");
     run.accelerator().save_model(run.model(), folder / "model");
     for (const char* name : {"state", "whole"}) run.accelerator().load_state(folder / name);
-    EXPECT_EQ(run.ddp().peak_weight_bytes(), peak);
+    EXPECT_EQ(run.ddp().fused_step().peak_weight_bytes(), peak);
     const std::string own = fmt::format("state/model_shard-0000{}-of-00003.safetensors", rank + 1);
     EXPECT_LT(std::filesystem::file_size(folder / own), static_cast<std::uintmax_t>(all / 2 + 4096));
   });
@@ -104,13 +104,13 @@ TEST(AcceleratorPartsOfStage3, HaveWhatTheProgramWrote) {
     const TemporaryFolder folder;
     run_parts(way, [&](PartsRun& run, int rank) {
       run.train(0);
-      run.ddp().unshard();
+      run.ddp().fused_step().unshard();
       {
         const torch::NoGradGuard no_grad;
         for (at::Tensor& parameter : run.net()->parameters()) parameter.mul_(0.5);
         run.net()->parameters()[0].data().add_(1);
       }
-      if (reshards) run.ddp().reshard();
+      if (reshards) run.ddp().fused_step().reshard();
       run.accelerator().save_state(folder / "state", in_parts());
       const auto written = run.everything();
       run.train(1);

@@ -47,7 +47,7 @@ at::Tensor train_accelerated(Accelerator& accelerator, bool fused) {
   Adam adam(net->parameters(), torch::optim::AdamOptions(0.01));
   auto [model, optimizer] = accelerator.prepare(net, adam);
   if (fused) {
-    EXPECT_NE(model.ddp().fuse(adam), FuseMode::Off) << model.ddp().fuse_reason();
+    EXPECT_NE(model.ddp().fuse(adam).mode(), FuseMode::Off) << model.ddp().fused_step().reason();
   }
   std::vector<at::Tensor> results;
   for (std::uint64_t update = 0; update < 4; ++update) {

@@ -45,14 +45,14 @@ TEST(AcceleratorWholeOfStage3, AreWholeInSaveModel) {
         run.accelerator().save_model(run.model(), folder / name, earlier);
       }
     }
-    run.ddp().unshard();
+    run.ddp().fused_step().unshard();
     if (rank == 0) {
       NamedTensors weights;
       for (const auto& item : run.net()->named_parameters()) weights.emplace_back(item.key(), item.value().detach());
       for (const auto& item : run.net()->named_buffers()) weights.emplace_back(item.key(), item.value());
       for (const auto& [name, limit] : limits) write_weight_files(folder / (name + "_whole"), weights, limit);
     }
-    run.ddp().reshard();
+    run.ddp().fused_step().reshard();
     run.train(1);
     EXPECT_THROW(run.accelerator().save_model(run.model(), "/proc/nothing"), Error) << "on rank " << rank;
     run.train(2);
@@ -85,7 +85,7 @@ TEST(AcceleratorWholeOfStage3, AreInNoRanksMemoryWhileTheyAreSavedWhole) {
     auto [model, optimizer] = accelerator.prepare(net, sgd);
     FuseOptions how;
     how.stage = 3;
-    EXPECT_EQ(model.ddp().fuse(sgd, how), FuseMode::ShardedState) << model.ddp().fuse_reason();
+    EXPECT_EQ(model.ddp().fuse(sgd, how).mode(), FuseMode::ShardedState) << model.ddp().fused_step().reason();
     accelerator.backward(model(torch::ones({2, kSide})).square().mean());
     optimizer.step();
     optimizer.zero_grad();

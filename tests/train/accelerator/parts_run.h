@@ -51,7 +51,7 @@ class PartsRun {
     if (way.stage == 0) return;
     FuseOptions how;
     how.stage = way.stage;
-    EXPECT_NE(model_->ddp().fuse(adam_, how), FuseMode::Off) << model_->ddp().fuse_reason();
+    EXPECT_NE(model_->ddp().fuse(adam_, how).mode(), FuseMode::Off) << model_->ddp().fused_step().reason();
   }
   void backward(int step) { accelerator_.backward((*model_)(parts_batch(rank_, step)).square().mean()); }
   void train(int step) {
@@ -71,10 +71,10 @@ class PartsRun {
     for (const auto& [name, of_parameter] : state) {
       for (const auto& [kind, tensor] : of_parameter.tensors) all[name + " " + kind] = tensor.clone();
     }
-    ddp().unshard();
+    ddp().fused_step().unshard();
     for (const auto& item : net_->named_parameters()) all[item.key()] = item.value().detach().clone();
     for (const auto& item : net_->named_buffers()) all[item.key()] = item.value().clone();
-    ddp().reshard();
+    ddp().fused_step().reshard();
     return all;
   }
 

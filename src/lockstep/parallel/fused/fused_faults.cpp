@@ -50,7 +50,7 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
               " was written between backward and the step of the fused optimizer: past autograd, or by another rank "
               "of this host, which shares the weights and may have been between two steps",
           "call step() of the optimizer that fuse was given, and of no other over the same parameters; to write "
-          "weights by hand between two steps, call own_weights() of the DistributedDataParallel on every rank "
+          "weights by hand between two steps, call own_weights() of what fuse has returned on every rank "
           "first, so that no rank writes what another one computes with"};
     case FusedFault::WeightMoved:
       return {name + " was moved to other memory between backward and the step of the fused optimizer",
@@ -63,8 +63,8 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
       return {name +
                   " was written between two steps in a way that is not noticed at once, as data() writes, and forward "
                   "has read its bf16 copy without that write",
-              "write weights under torch::NoGradGuard and without data(), on every rank; or call own_weights() of the "
-              "DistributedDataParallel before you write; or leave out FuseOptions::compute_dtype"};
+              "write weights under torch::NoGradGuard and without data(), on every rank; or call own_weights() of what "
+              "fuse has returned before you write; or leave out FuseOptions::compute_dtype"};
     case FusedFault::NoSliceSum:
       return {"the gradient of " + name +
                   " is not what run_shards left: it was written or zeroed since, or run_shards was not called. It is a "

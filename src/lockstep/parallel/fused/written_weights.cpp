@@ -124,7 +124,7 @@ void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& chan
           "fuse: parameter \"{}\" was written between two steps {}, in memory that all ranks of a host share. That is "
           "correct if one rank wrote between two barriers, or if all ranks wrote the same values no matter what was "
           "there, as a clamp does; an update that depends on the old values (an average that is swapped in and back, "
-          "another optimizer) gives random results. Call own_weights() of the DistributedDataParallel before writing: "
+          "another optimizer) gives random results. Call own_weights() of what fuse has returned before writing: "
           "each rank then writes to weights "
           "of its own, and the next step compares them",
           gradients_.name(i), wrote[i] > 1 ? fmt::format("by {} ranks", wrote[i]) : "past autograd, as by data_ptr()");

@@ -70,7 +70,7 @@ void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
 
 void Accelerator::save_weights(const ModuleTensors& tensors, DistributedDataParallelBase& model,
                                const std::string& folder, std::uint64_t max_shard_bytes) {
-  const TensorParts shards = model.weight_parts();
+  const TensorParts shards = model.fused_step().weight_parts();
   if (!shards.empty()) {
     return write_joined_weight_files(process_group(), folder, tensors_to_save(tensors),
                                      parts_to_save(tensors, shards, process_index(), num_processes()), max_shard_bytes);

@@ -64,8 +64,9 @@ void AcceleratorState::share_out(const FullyShardedDataParallelPlugin& plugin) {
     }
     for (DistributedDataParallelBase* model : all) {
       if (!is_updated(model)) continue;
-      if (model->fuse(*optimizer, options_of(plugin)) == FuseMode::Off) {
-        throw Error("nothing can be sharded: " + model->fuse_reason(), kPlugin,
+      const FusedStep fused = model->fuse(*optimizer, options_of(plugin));
+      if (fused.mode() == FuseMode::Off) {
+        throw Error("nothing can be sharded: " + fused.reason(), kPlugin,
                     "change what it names, or leave fsdp_plugin and ACCELERATE_USE_FSDP out");
       }
       shared_out_.insert(optimizer);

@@ -89,14 +89,14 @@ std::vector<DistributedDataParallelBase*> AcceleratorState::wrappers() const {
 
 bool AcceleratorState::has_shards() const {
   return std::any_of(wrappers_.begin(), wrappers_.end(),
-                     [](const auto& wrapper) { return !wrapper().weight_parts().empty(); });
+                     [](const auto& wrapper) { return !wrapper().fused_step().weight_parts().empty(); });
 }
 
 std::vector<TensorParts> AcceleratorState::weight_parts(int rank, int world_size, Differing differing) const {
   std::vector<TensorParts> all;
   for (std::size_t i = 0; i < models_.size(); ++i) {
     if (!wrappers_[i]().replicas_may_differ()) {
-      all.push_back(parts_to_save(models_[i](), wrappers_[i]().weight_parts(), rank, world_size));
+      all.push_back(parts_to_save(models_[i](), wrappers_[i]().fused_step().weight_parts(), rank, world_size));
       continue;
     }
     if (differing == Differing::Refused) {
@@ -116,7 +116,7 @@ void AcceleratorState::load_shards(const Checkpoint& checkpoint, std::size_t mod
     throw Error(fmt::format("the checkpoint has {} tensors, the model {}", saved, weights.size()), checkpoint.path(),
                 "resume with the model of the saved run");
   }
-  wrappers_[model]().write_weight_parts([&](const TensorParts& shards) {
+  wrappers_[model]().fused_step().write_weight_parts([&](const TensorParts& shards) {
     checkpoint.load_weight_parts(parts_of_weights(shards, weights, Others::Whole), model);
   });
 }
@@ -124,7 +124,7 @@ void AcceleratorState::load_shards(const Checkpoint& checkpoint, std::size_t mod
 void AcceleratorState::check_shards(const Checkpoint& checkpoint, const std::vector<NamedTensors>& weights,
                                     Communicator& group) {
   for (std::size_t i = 0; i < wrappers_.size(); ++i) {
-    const TensorParts shards = wrappers_[i]().weight_parts();
+    const TensorParts shards = wrappers_[i]().fused_step().weight_parts();
     if (shards.empty()) continue;
     const NamedTensors loaded = i < weights.size() ? weights[i] : NamedTensors();  // a hook may have loaded it
     check_parts_as_saved(group, checkpoint, parts_of_weights(shards, loaded, Others::LeftOut),

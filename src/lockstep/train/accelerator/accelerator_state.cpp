@@ -85,7 +85,7 @@ NamedTensors AcceleratorState::gradients_of_open_window() const {
   const GradientAccumulation& accumulation = update_->accumulation;
   if (accumulation.position() == 0) return {};
   for (const auto& wrapper : wrappers_) {
-    if (!wrapper().has_sent_gradients()) continue;
+    if (!wrapper().fused_step().has_sent_gradients()) continue;
     throw Error("gradients of the open window were sent to the ranks that update them, and grad only stands for them",
                 "Accelerator, save_state", "save after the update, or fuse with stage 1");
   }
@@ -226,11 +226,11 @@ void AcceleratorState::load_weights(const Checkpoint& checkpoint, const std::vec
   drop_gradients();
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i].empty()) continue;
-    if (!wrappers_[i]().weight_parts().empty()) {
+    if (!wrappers_[i]().fused_step().weight_parts().empty()) {
       load_shards(checkpoint, i, weights[i]);
       continue;
     }
-    wrappers_[i]().own_weights();
+    wrappers_[i]().fused_step().own_weights();
     checkpoint.load_weights(weights[i], i);
   }
 }

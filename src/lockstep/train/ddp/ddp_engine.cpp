@@ -111,33 +111,34 @@ class DdpEngine : public GradientEngine, public WeightShards {
 
   std::string fuse(FlatOptimizer& optimizer) override {
     if (!wants_fuse_) return "";
-    const FuseMode mode = ddp_.fuse(optimizer, how_);
+    fused_ = ddp_.fuse(optimizer, how_);
+    const FuseMode mode = fused_.mode();
     if (mode == FuseMode::Off && how_.stage > 1) {
-      throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_, ddp_.fuse_reason()),
+      throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_, fused_.reason()),
                   ddp_.process_group().membership().where(), "leave fsdp out");
     }
     if (mode == FuseMode::Off) return "";
-    shards_weights_ = ddp_.peak_weight_bytes() > 0;
+    shards_weights_ = fused_.peak_weight_bytes() > 0;
     // A rank without samples takes part in gathering.
     meets_in_forward_ = meets_in_forward_ || shards_weights_;
     if (shards_weights_) return std::string(to_string(mode)) + ", sharded gradients and weights";
     return std::string(to_string(mode)) + (how_.stage > 1 ? " and sharded gradients" : "");
   }
 
-  void unfuse() override { ddp_.unfuse(); }
+  void unfuse() override { fused_.unfuse(); }
 
   WeightShards* weight_shards() override { return shards_weights_ ? this : nullptr; }
   at::Tensor evaluate(const Batch& batch) override { return ddp_.forward(batch); }
-  TensorParts parts() override { return ddp_.weight_parts(); }
-  void write_parts(const std::function<void(const TensorParts&)>& write) override { ddp_.write_weight_parts(write); }
-  void unshard() override { ddp_.unshard(); }
-  void reshard() override { ddp_.reshard(); }
-  void make_whole() override { ddp_.unfuse_weights(); }
+  TensorParts parts() override { return fused_.weight_parts(); }
+  void write_parts(const std::function<void(const TensorParts&)>& write) override { fused_.write_weight_parts(write); }
+  void unshard() override { fused_.unshard(); }
+  void reshard() override { fused_.reshard(); }
+  void make_whole() override { fused_.unfuse_weights(); }
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
 
   void finish() override {
-    if (!shards_weights_) ddp_.unfuse_weights();
+    if (!shards_weights_) fused_.unfuse_weights();
   }
 
  private:
@@ -150,6 +151,7 @@ class DdpEngine : public GradientEngine, public WeightShards {
 
   bool meets_in_forward_;
   UnevenDdp ddp_;
+  FusedStep fused_;  // ddp_'s
   bool wants_fuse_;
   const char* fsdp_;  // its name
   bool shards_weights_ = false;

@@ -37,16 +37,18 @@ class SliceEngine : public GradientEngine {
 
   std::string fuse(FlatOptimizer& optimizer) override {
     if (!wants_fuse_) return "";
-    const FuseMode mode = ddp_.fuse(optimizer);
+    fused_ = ddp_.fuse(optimizer);
+    const FuseMode mode = fused_.mode();
     return mode == FuseMode::Off ? "" : to_string(mode);
   }
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
-  void finish() override { ddp_.unfuse_weights(); }
+  void finish() override { fused_.unfuse_weights(); }
 
  private:
   double slices_;
   AdaptedDdp ddp_;
+  FusedStep fused_;  // ddp_'s
   bool wants_fuse_;
 };
 

@@ -16,9 +16,9 @@ class WeightShards {
 
   /// The model's forward without gradients. Gathers one layer after the other, so every rank calls it equally often.
   virtual at::Tensor evaluate(const Batch& batch) = 0;
-  /// As DistributedDataParallel::weight_parts.
+  /// As FusedStep::weight_parts.
   virtual TensorParts parts() = 0;
-  /// As DistributedDataParallel::write_weight_parts.
+  /// As FusedStep::write_weight_parts.
   virtual void write_parts(const std::function<void(const TensorParts&)>& write) = 0;
   /// Gathers all weights, for a program that reads them. Collective.
   virtual void unshard() = 0;

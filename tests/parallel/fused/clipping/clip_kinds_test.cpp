@@ -75,7 +75,7 @@ Clipped clip_once(const Group& group, const FuseOptions* how, const ClippedList&
   DistributedDataParallel ddp(net, options);
   SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   if (how != nullptr) {
-    EXPECT_NE(ddp.fuse(optimizer, *how), FuseMode::Off) << ddp.fuse_reason();
+    EXPECT_NE(ddp.fuse(optimizer, *how).mode(), FuseMode::Off) << ddp.fused_step().reason();
   }
   Clipped result;
   for (int step = 0; step < 2; ++step) {

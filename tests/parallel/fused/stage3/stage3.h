@@ -19,10 +19,10 @@ inline DistributedDataParallelOptions buckets_of_a_parameter(const Group& group)
 /// Copies of all weights, whole. Collective.
 template <typename Module>
 std::vector<at::Tensor> gathered_weights(DistributedDataParallel<Module>& ddp) {
-  ddp.unshard();
+  ddp.fused_step().unshard();
   std::vector<at::Tensor> result;
   for (const at::Tensor& parameter : ddp.parameters()) result.push_back(parameter.detach().clone());
-  ddp.reshard();
+  ddp.fused_step().reshard();
   return result;
 }
 

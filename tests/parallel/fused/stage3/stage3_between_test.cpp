@@ -34,7 +34,7 @@ struct BetweenSubject {
     FuseOptions how;
     how.stage = stage;
     how.share_weights = false;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState) << ddp.fuse_reason();
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState) << ddp.fused_step().reason();
   }
   torch::Tensor loss(int number) { return ddp(fuse_batch(group->rank(), number, kBetweenWidth)).pow(2).mean(); }
   void backward(int number) { loss(number).backward(); }
@@ -43,7 +43,7 @@ struct BetweenSubject {
     optimizer.zero_grad();
   }
   void write_parts() {
-    ddp.write_weight_parts([](const TensorParts& parts) {
+    ddp.fused_step().write_weight_parts([](const TensorParts& parts) {
       for (const TensorPart& part : parts) part.tensor.fill_(0.5);
     });
   }
@@ -115,7 +115,8 @@ TEST(Stage3Between, OneRankAloneReadsItsPartsAtAnyTime) {
     BetweenSubject subject(group);
     const auto look = [&] {
       if (group->rank() != 1) return;
-      for (const TensorPart& part : subject.ddp.weight_parts()) EXPECT_TRUE(part.tensor.isfinite().all().item<bool>());
+      for (const TensorPart& part : subject.ddp.fused_step().weight_parts())
+        EXPECT_TRUE(part.tensor.isfinite().all().item<bool>());
     };
     for (int number = 0; number < 3; ++number) {
       const torch::Tensor loss = subject.loss(number);
@@ -123,9 +124,9 @@ TEST(Stage3Between, OneRankAloneReadsItsPartsAtAnyTime) {
       loss.backward();
       look();
       subject.end_step();
-      subject.ddp.unshard();
+      subject.ddp.fused_step().unshard();
       look();
-      subject.ddp.reshard();
+      subject.ddp.fused_step().reshard();
     }
     expect_equal_bits(subject.weights(), want);
   });
@@ -137,9 +138,9 @@ TEST(Stage3Between, ReadingBeforeTheStepChangesNothing) {
     std::function<void(BetweenSubject&)> body;
   };
   const std::vector<Call> calls{
-      {"weight_parts", [](BetweenSubject& subject) { subject.ddp.weight_parts(); }},
+      {"weight_parts", [](BetweenSubject& subject) { subject.ddp.fused_step().weight_parts(); }},
       {"optimizer_state", [](BetweenSubject& subject) { subject.ddp.optimizer_state(subject.optimizer); }},
-      {"unshard", [](BetweenSubject& subject) { subject.ddp.unshard(); }},
+      {"unshard", [](BetweenSubject& subject) { subject.ddp.fused_step().unshard(); }},
       {"unshard and reshard", [](BetweenSubject& subject) { subject.weights(); }},
       {"evaluation", [](BetweenSubject& subject) {
          const torch::NoGradGuard no_grad;
@@ -169,7 +170,7 @@ TEST(Stage3Between, WhatIsWrittenToGatheredWeightsBeforeForwardIsTaken) {
     for (const int stage : {0, 3}) {
       BetweenSubject subject(group, stage);
       for (int number = 0; number < 3; ++number) {
-        subject.ddp.unshard();
+        subject.ddp.fused_step().unshard();
         {
           const torch::NoGradGuard no_grad;
           subject.model->layers[1]->as<torch::nn::Linear>()->weight.mul_(0.5);
@@ -188,7 +189,7 @@ TEST(Stage3Between, WritingGatheredWeightsBeforeTheStepIsRefused) {
   fuse_ranks("tcp", 2, [&](const Group& group) {
     BetweenSubject subject(group);
     subject.backward(0);
-    subject.ddp.unshard();
+    subject.ddp.fused_step().unshard();
     {
       const torch::NoGradGuard no_grad;
       subject.model->layers[1]->as<torch::nn::Linear>()->weight.fill_(7);

@@ -43,7 +43,7 @@ std::vector<at::Tensor> train_plain_units(const Group& group, int stage) {
   how.stage = stage;
   how.share_weights = false;
   how.compute_dtype = at::kBFloat16;
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+  EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState);
   std::vector<at::Tensor> result;
   const auto forward = [&](int step) {
     const Bf16Forward bf16(*model);
@@ -60,7 +60,7 @@ std::vector<at::Tensor> train_plain_units(const Group& group, int stage) {
     loss.backward();
     optimizer.step();
   }
-  ddp.unshard();
+  ddp.fused_step().unshard();
   for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
   return result;
 }
@@ -115,7 +115,7 @@ TEST(Stage3Bf16Layers, HoldAShareItsCopyAndTwoUnitsInBf16) {
     const std::int64_t shard = 4 * kMatrices * matrix / 2, copies = 2 * kMatrices * matrix / 2;
     // The unit that is used and what has arrived of it, and what arrives of the next one.
     const std::int64_t units = 3 * 2 * matrix;
-    EXPECT_EQ(ddp.peak_weight_bytes(), shard + copies + units);
+    EXPECT_EQ(ddp.fused_step().peak_weight_bytes(), shard + copies + units);
   });
 }
 

@@ -84,8 +84,8 @@ struct CopiedShards {
     how.share_weights = false;
     how.reshard_after_forward = reshards;
     if (publishes) how.compute_dtype = at::kBFloat16;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState) << ddp.fuse_reason();
-    EXPECT_EQ(ddp.fuse_reason(), "");
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState) << ddp.fused_step().reason();
+    EXPECT_EQ(ddp.fused_step().reason(), "");
   }
   static DistributedDataParallelOptions options(const Group& group, double bucket_mb) {
     DistributedDataParallelOptions result = fuse_on(group);
@@ -137,14 +137,14 @@ TEST_P(Stage3Bf16, HasTheBitsOfStage2) {
             outputs.push_back(each->evaluate(group->rank(), step));
             each->step(group->rank(), step);
             outputs.push_back(each->evaluate(group->rank(), step));
-            each->ddp.unshard();
+            each->ddp.fused_step().unshard();
             outputs.push_back(each->evaluate(group->rank(), step + 1));
-            each->ddp.reshard();
+            each->ddp.fused_step().reshard();
           }
           for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(outputs[i], outputs[i + 3])) << step << i;
         }
         expect_equal_bits(sharded.weights(), known.weights());
-        sharded.ddp.unfuse();
+        sharded.ddp.fused_step().unfuse();
         for (CopiedShards* each : {&sharded, &known}) each->step(group->rank(), 9);
         expect_equal_bits(sharded.weights(), known.weights());
       }
@@ -190,7 +190,7 @@ TEST_P(Stage3Bf16, TakesOverWhatIsWritten) {
     for (CopiedShards* each : {&sharded, &known}) {
       for (int step = 0; step < 2; ++step) each->step(group->rank(), step);
       each->optimizer.zero_grad();
-      each->ddp.unshard();
+      each->ddp.fused_step().unshard();
       {
         const torch::NoGradGuard no_grad;
         each->block(1)->query->weight().mul_(0.5);
@@ -200,7 +200,7 @@ TEST_P(Stage3Bf16, TakesOverWhatIsWritten) {
         each->model->table.set_data(seeded({kTokens, kCopiedWidth}, 99));
       }
       outputs.push_back(each->evaluate(group->rank(), 2));
-      each->ddp.reshard();
+      each->ddp.fused_step().reshard();
       outputs.push_back(each->evaluate(group->rank(), 2));
       each->step(group->rank(), 2, /*takes_branch=*/false);  // takes the branch's weight over, and does not update it
       outputs.push_back(each->evaluate(group->rank(), 2));

@@ -48,8 +48,8 @@ struct HostSubject {
     FuseOptions how;
     how.stage = 3;
     how.reshard_after_forward = reshards;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState) << ddp.fuse_reason();
-    EXPECT_GT(ddp.peak_weight_bytes(), 0);
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState) << ddp.fused_step().reason();
+    EXPECT_GT(ddp.fused_step().peak_weight_bytes(), 0);
   }
   void step(int rank, int number) {
     optimizer.zero_grad();
@@ -121,13 +121,13 @@ TEST_P(Stage3OnHosts, TakesOverWhatEachRankWrites) {
     for (HostSubject* each : {&sharded, &plain}) {
       each->step(group->rank(), 0);
       each->optimizer.zero_grad();
-      each->ddp.unshard();
+      each->ddp.fused_step().unshard();
       {
         const torch::NoGradGuard no_grad;
         each->model->linear(3)->weight.mul_(0.5);
         each->model->linear(1)->bias.data().add_(1);
       }
-      each->ddp.reshard();
+      each->ddp.fused_step().reshard();
       for (int step = 1; step < 3; ++step) each->step(group->rank(), step);
     }
     expect_equal_bits(sharded.weights(), plain.weights());
@@ -137,12 +137,12 @@ TEST_P(Stage3OnHosts, TakesOverWhatEachRankWrites) {
 TEST_P(Stage3OnHosts, RefusesWhatOneRankWrites) {
   run([](const Group& group) {
     HostSubject it(group, true);
-    it.ddp.unshard();
+    it.ddp.fused_step().unshard();
     if (group->rank() == 1) {
       const torch::NoGradGuard no_grad;
       it.model->linear(0)->weight.mul_(0.5);
     }
-    it.ddp.reshard();
+    it.ddp.fused_step().reshard();
     const std::string error = fuse_error([&] { it.ddp(fuse_batch(group->rank(), 0, kHostWidth)); });
     EXPECT_NE(error.find("have not written or loaded the same weights"), std::string::npos) << error;
   });
@@ -152,7 +152,7 @@ TEST_P(Stage3OnHosts, IsUndone) {
   run([](const Group& group) {
     HostSubject sharded(group, true), plain(group, false);
     for (HostSubject* each : {&sharded, &plain}) each->step(group->rank(), 0);
-    sharded.ddp.unfuse();
+    sharded.ddp.fused_step().unfuse();
     for (HostSubject* each : {&sharded, &plain}) each->step(group->rank(), 1);
     std::vector<at::Tensor> weights;
     for (const at::Tensor& parameter : sharded.model->parameters()) weights.push_back(parameter.detach().clone());

@@ -59,7 +59,7 @@ FuseOptions of_stage(int stage) {
 template <typename Net>
 struct FusedNet {
   FusedNet(const Group& group, const FuseOptions& how) : ddp(model, small_buckets(group)) {
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState);
   }
   static DistributedDataParallelOptions small_buckets(const Group& group) {
     DistributedDataParallelOptions options = fuse_on(group);

@@ -38,7 +38,7 @@ struct PartsSubject {
     FuseOptions how;
     how.stage = 3;
     how.compute_dtype = compute;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState) << ddp.fuse_reason();
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState) << ddp.fused_step().reason();
   }
   void step(int rank, int number) {
     ddp(fuse_batch(rank, number, kPartsWidth)).pow(2).mean().backward();
@@ -52,9 +52,9 @@ struct PartsSubject {
 
 std::map<std::string, torch::Tensor> whole_weights(PartsSubject& subject) {
   std::map<std::string, torch::Tensor> whole;
-  subject.ddp.unshard();
+  subject.ddp.fused_step().unshard();
   for (const auto& item : subject.model->named_parameters()) whole[item.key()] = item.value().detach().clone();
-  subject.ddp.reshard();
+  subject.ddp.fused_step().reshard();
   return whole;
 }
 
@@ -67,7 +67,7 @@ TEST(Stage3Parts, HaveEachElementOnce) {
       for (int number = 0; number < 2; ++number) subject.step(group->rank(), number);
       const auto whole = whole_weights(subject);
       const std::lock_guard<std::mutex> lock(mutex);
-      for (const TensorPart& part : subject.ddp.weight_parts()) {
+      for (const TensorPart& part : subject.ddp.fused_step().weight_parts()) {
         ASSERT_EQ(part.tensor.numel(), part.end - part.begin) << part.name;
         EXPECT_EQ(part.sizes, whole.at(part.name).sizes().vec());
         EXPECT_TRUE(torch::equal(part.tensor, whole.at(part.name).view({-1}).slice(0, part.begin, part.end)));
@@ -83,12 +83,13 @@ TEST(Stage3Parts, HaveEachElementOnce) {
 TEST(Stage3Parts, AreThereWhileWeightsAreGatheredAndAfterTheyWereWritten) {
   fuse_ranks("tcp", 2, [&](const Group& group) {
     PartsSubject subject(group);
-    subject.ddp.unshard();
+    subject.ddp.fused_step().unshard();
     {
       const torch::NoGradGuard no_grad;
       for (torch::Tensor& parameter : subject.model->parameters()) parameter.fill_(0.125);
     }
-    for (const TensorPart& part : subject.ddp.weight_parts()) EXPECT_TRUE(part.tensor.eq(0.125).all().item<bool>());
+    for (const TensorPart& part : subject.ddp.fused_step().weight_parts())
+      EXPECT_TRUE(part.tensor.eq(0.125).all().item<bool>());
     subject.step(group->rank(), 0);
   });
 }
@@ -101,7 +102,7 @@ TEST(Stage3Parts, ThatAreLoadedAreWhatForwardsRead) {
       PartsSubject subject(group, compute);
       for (int number = 0; number < 3; ++number) subject.step(group->rank(), number);
       std::vector<torch::Tensor> saved;
-      for (const TensorPart& part : subject.ddp.weight_parts()) saved.push_back(part.tensor.clone());
+      for (const TensorPart& part : subject.ddp.fused_step().weight_parts()) saved.push_back(part.tensor.clone());
       const auto output = [&] {
         const torch::NoGradGuard no_grad;
         return subject.ddp(fuse_batch(0, 9, kPartsWidth));
@@ -109,12 +110,12 @@ TEST(Stage3Parts, ThatAreLoadedAreWhatForwardsRead) {
       const torch::Tensor want = output();
       subject.step(group->rank(), 4);
       EXPECT_FALSE(torch::equal(output(), want));
-      subject.ddp.unshard();
+      subject.ddp.fused_step().unshard();
       {
         const torch::NoGradGuard no_grad;
         subject.model->layers[1]->as<torch::nn::Linear>()->weight.fill_(7);
       }
-      subject.ddp.write_weight_parts([&](const TensorParts& parts) {
+      subject.ddp.fused_step().write_weight_parts([&](const TensorParts& parts) {
         ASSERT_EQ(parts.size(), saved.size());
         for (std::size_t i = 0; i < parts.size(); ++i) parts[i].tensor.copy_(saved[i]);
       });

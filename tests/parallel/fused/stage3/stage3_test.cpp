@@ -55,7 +55,7 @@ FuseOptions stage_3() {
 struct Stage3Subject {
   Stage3Subject(const Group& group, const FuseOptions* how) : ddp(model, buckets_of_a_parameter(group)) {
     if (how == nullptr) return;
-    EXPECT_EQ(ddp.fuse(optimizer, *how), FuseMode::ShardedState) << ddp.fuse_reason();
+    EXPECT_EQ(ddp.fuse(optimizer, *how).mode(), FuseMode::ShardedState) << ddp.fused_step().reason();
   }
   void step(int rank, int number) {
     optimizer.zero_grad();
@@ -124,11 +124,11 @@ TEST_P(Stage3, ClipsAccumulatesAndIsUndone) {
       }
     }
     expect_equal_bits(sharded.weights(), plain.weights());
-    sharded.ddp.unfuse();
-    EXPECT_EQ(sharded.ddp.peak_weight_bytes(), 0);
+    sharded.ddp.fused_step().unfuse();
+    EXPECT_EQ(sharded.ddp.fused_step().peak_weight_bytes(), 0);
     for (Stage3Subject* each : {&sharded, &plain}) each->step(group->rank(), 9);
     expect_equal_bits(sharded.weights(), plain.weights());  // every rank has all of them again
-    EXPECT_EQ(sharded.ddp.fuse(sharded.optimizer, how), FuseMode::ShardedState);
+    EXPECT_EQ(sharded.ddp.fuse(sharded.optimizer, how).mode(), FuseMode::ShardedState);
     for (Stage3Subject* each : {&sharded, &plain}) {
       each->optimizer.zero_grad();
       each->ddp(fuse_batch(group->rank(), 3, kUnitWidth)).pow(2).mean().backward();
@@ -150,7 +150,7 @@ TEST_P(Stage3, HoldsNoMoreThanAShareAndTwoUnits) {
     const std::int64_t layer = matrix + vector;
     const std::int64_t outside = matrix + 5 * vector;  // first, frozen's bias, norm, the last bias
     const std::int64_t all = kUnits * layer + outside;
-    EXPECT_EQ(it.ddp.peak_weight_bytes(), all / 2 + outside + 2 * layer);
+    EXPECT_EQ(it.ddp.fused_step().peak_weight_bytes(), all / 2 + outside + 2 * layer);
   });
 }
 
@@ -169,9 +169,9 @@ TEST_P(Stage3, ReadsOutsideOfForwardAreErrors) {
     EXPECT_EQ(weight.numel(), kUnitWidth * kUnitWidth);
     EXPECT_EQ(torch::zeros_like(weight).sum().item<double>(), 0);
     it.step(group->rank(), 1);  // the group lives on
-    it.ddp.unshard();
+    it.ddp.fused_step().unshard();
     EXPECT_TRUE(weight.norm().isfinite().item<bool>());
-    it.ddp.reshard();
+    it.ddp.fused_step().reshard();
     EXPECT_NE(fuse_error([&] { weight.norm().item<double>(); }).find("unshard()"), std::string::npos);
   });
 }
@@ -184,14 +184,14 @@ TEST_P(Stage3, TakesOverWhatIsWritten) {
     for (Stage3Subject* each : {&sharded, &plain}) {
       each->step(group->rank(), 0);
       each->optimizer.zero_grad();
-      each->ddp.unshard();
+      each->ddp.fused_step().unshard();
       {
         const torch::NoGradGuard no_grad;
         each->model->layers[3]->as<torch::nn::Linear>()->weight.mul_(0.5);
         each->model->last_bias.data().add_(1);
         each->model->layers[4]->as<torch::nn::Linear>()->bias.set_data(torch::full({kUnitWidth}, 0.125));
       }
-      each->ddp.reshard();
+      each->ddp.fused_step().reshard();
       for (int step = 1; step < 3; ++step) each->step(group->rank(), step);
     }
     expect_equal_bits(sharded.weights(), plain.weights());
@@ -208,10 +208,10 @@ TEST_P(Stage3, TakesOverAFileThatEveryRankLoads) {
     for (Stage3Subject* each : {&sharded, &plain}) {
       each->step(group->rank(), 0);
       each->optimizer.zero_grad();
-      each->ddp.unshard();
+      each->ddp.fused_step().unshard();
       std::stringstream again(file.str());
       torch::load(each->model, again);
-      each->ddp.reshard();
+      each->ddp.fused_step().reshard();
       for (int step = 1; step < 3; ++step) each->step(group->rank(), step);
     }
     expect_equal_bits(sharded.weights(), plain.weights());
@@ -222,12 +222,12 @@ TEST_P(Stage3, RefusesWhatOneRankWrites) {
   fuse_ranks(GetParam(), 2, [](const Group& group) {
     const FuseOptions how = stage_3();
     Stage3Subject it(group, &how);
-    it.ddp.unshard();
+    it.ddp.fused_step().unshard();
     if (group->rank() == 1) {
       const torch::NoGradGuard no_grad;
       it.model->layers[0]->as<torch::nn::Linear>()->weight.mul_(0.5);
     }
-    it.ddp.reshard();
+    it.ddp.fused_step().reshard();
     const std::string error = fuse_error([&] { it.ddp(fuse_batch(group->rank(), 0, kUnitWidth)); });
     EXPECT_NE(error.find("have not written or loaded the same weights"), std::string::npos) << error;
   });
@@ -253,7 +253,7 @@ TEST_P(Stage3, WeightsAreGoneWithTheWrapperUnlessTheyAreGathered) {
         Stage3Subject it(group, &how);
         it.step(group->rank(), 0);
         weight = it.model->layers[2]->as<torch::nn::Linear>()->weight;
-        if (gathers) it.ddp.unshard();
+        if (gathers) it.ddp.fused_step().unshard();
       }
       const std::string error = fuse_error([&] { weight.sum().item<double>(); });
       EXPECT_NE(error.find(gathers ? "no error" : "unfuse()"), std::string::npos) << error;
@@ -267,8 +267,8 @@ TEST_P(Stage3, GivesWeightsBackWithoutTheState) {
     const FuseOptions how = stage_3();
     Stage3Subject sharded(group, &how), plain(group, nullptr);
     for (Stage3Subject* each : {&sharded, &plain}) each->step(group->rank(), 0);
-    sharded.ddp.unfuse_weights();
-    EXPECT_EQ(sharded.ddp.fuse_mode(), FuseMode::Off);
+    sharded.ddp.fused_step().unfuse_weights();
+    EXPECT_EQ(sharded.ddp.fused_step().mode(), FuseMode::Off);
     expect_equal_bits(sharded.model->parameters(), plain.model->parameters());
     {
       const torch::NoGradGuard no_grad;
@@ -298,7 +298,7 @@ TEST(Stage3Units, AreNamedByHandByTypeOrBySize) {
       choose(how);
       Stage3Subject it(group, &how);
       for (int step = 0; step < 2; ++step) it.step(group->rank(), step);
-      return it.ddp.peak_weight_bytes();
+      return it.ddp.fused_step().peak_weight_bytes();
     };
     const std::int64_t layer = 4 * (kUnitWidth * kUnitWidth + 32);
     const std::int64_t two_layers = peak([](FuseOptions&) {});
@@ -323,11 +323,11 @@ TEST(Stage3OneCopy, IsStage2) {
     SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
     FuseOptions how = stage_3();
     how.share_weights = true;
-    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::SharedWeights);
+    EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::SharedWeights);
     ddp(fuse_batch(group->rank(), 0, 8)).pow(2).mean().backward();
     optimizer.step();
     EXPECT_TRUE(model->weight.isfinite().all().item<bool>());
-    EXPECT_EQ(ddp.peak_weight_bytes(), 0);
+    EXPECT_EQ(ddp.fused_step().peak_weight_bytes(), 0);
   });
 }
 

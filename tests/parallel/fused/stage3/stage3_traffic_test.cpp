@@ -46,7 +46,7 @@ SentBytes bytes_sent(const Group& group, const FuseOptions& how) {
   options.bucket_cap_mb = 1;  // a bucket for each matrix
   DistributedDataParallel ddp(model, options);
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+  EXPECT_EQ(ddp.fuse(optimizer, how).mode(), FuseMode::ShardedState);
   const auto forward = [&](int number) {
     std::optional<Bf16Forward> bf16;
     if (how.compute_dtype) bf16.emplace(*model);

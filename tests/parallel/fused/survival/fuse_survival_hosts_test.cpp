@@ -170,9 +170,9 @@ std::string refusal_on_two_hosts(const std::vector<bool>& has_memory) {
     const auto optimizer = make_adam(model);
     const UpdateRescue rescue(*optimizer, {}, {has_own ? std::make_shared<JobMemoryMap>(memory.get()) : nullptr});
     DistributedDataParallel<torch::nn::Linear> ddp(model, on_shards(group));
-    EXPECT_EQ(ddp.fuse(*optimizer), FuseMode::Off);
+    EXPECT_EQ(ddp.fuse(*optimizer).mode(), FuseMode::Off);
     if (membership.rank == 1) return;
-    const std::string reason = ddp.fuse_reason();
+    const std::string reason = ddp.fused_step().reason();
     EXPECT_EQ(::write(answer.get(), reason.data(), reason.size()), static_cast<ssize_t>(reason.size()));
   });
   std::string text(1000, '\0');

@@ -122,8 +122,9 @@ TEST(FuseSurvival, RefusesWhatOthersCouldNotFinish) {
     const auto optimizer = make_adam(model);
     const UpdateRescue rescue(*optimizer, {}, {std::make_shared<JobMemoryMap>(job.get())});
     DistributedDataParallel<torch::nn::Linear> plain(model, fuse_on(group));
-    EXPECT_EQ(plain.fuse(*optimizer), FuseMode::Off);
-    EXPECT_NE(plain.fuse_reason().find("without virtual shards"), std::string::npos) << plain.fuse_reason();
+    EXPECT_EQ(plain.fuse(*optimizer).mode(), FuseMode::Off);
+    EXPECT_NE(plain.fused_step().reason().find("without virtual shards"), std::string::npos)
+        << plain.fused_step().reason();
   });
 }
 

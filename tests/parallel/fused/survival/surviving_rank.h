@@ -121,7 +121,7 @@ class SurvivingRank {
       options.init_sync = !rescue_.adopts();
       if (in_two_buckets_) options.bucket_cap_mb = 0.01;
       auto ddp = std::make_unique<DistributedDataParallel<torch::nn::Linear>>(model_, options);
-      ASSERT_EQ(ddp->fuse(*optimizer_), FuseMode::SharedWeights) << ddp->fuse_reason();
+      ASSERT_EQ(ddp->fuse(*optimizer_).mode(), FuseMode::SharedWeights) << ddp->fused_step().reason();
       if (rescue_.may_be_unfinished()) step = static_cast<int>(rescue_.memory()->header().number.load());
       rescue_.adopt(false);
       for (has_changed_ = false; step < kSurvivedSteps && !has_changed_;) {
@@ -136,7 +136,7 @@ class SurvivingRank {
         }
       }
       was_there_ = was_there_ || step >= kDeadlyStep;
-      if (step == kSurvivedSteps && !has_changed_) ddp->unfuse();
+      if (step == kSurvivedSteps && !has_changed_) ddp->fused_step().unfuse();
       ddp.reset();
       meet();
       if (stays_ && step < kSurvivedSteps) {

@@ -91,8 +91,8 @@ void PublishedCopies::renew() {
                     "its forward has read the bf16 copy without that write",
                     gradients_.name(i)),
         communicator_.membership().where() + ", fused optimizer",
-        "write the same on every rank, under torch::NoGradGuard and without data(); or call own_weights() of the "
-        "DistributedDataParallel on every rank before you write");
+        "write the same on every rank, under torch::NoGradGuard and without data(); or call own_weights() of "
+        "what fuse has returned on every rank before you write");
   }
 }
 

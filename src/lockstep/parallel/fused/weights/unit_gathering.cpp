@@ -43,7 +43,7 @@ void UnitGathering::begin_unit(std::size_t number, std::size_t parameter) {
         fmt::format("weight \"{}\" was read outside of forward and backward, but this rank has only a share of it",
                     with_.gradients.name(parameter)),
         with_.communicator.membership().where() + ", fused optimizer of stage 3",
-        "call unshard() of the DistributedDataParallel, or of the Trainer, on every rank, read or write weights, "
+        "call unshard() of what fuse or fully_shard returned, or of the Trainer, on every rank, read or write weights, "
         "and call reshard(); and run forwards through the DistributedDataParallel");
   }
   ++units_[number].readers;
