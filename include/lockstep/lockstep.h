@@ -103,7 +103,7 @@
 #include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
 #include "lockstep/parallel/same_data.h"                          // compares what ranks read
 #include "lockstep/parallel/same_weights.h"                       // compares the ranks' weights
-#include "lockstep/parallel/sharding_strategy.h"                  // what fully_shard shares out
+#include "lockstep/parallel/sharding_options.h"                   // what the ranks share out, and in which units
 #include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
 
 #include "lockstep/elastic/elastic_loop.h"    // deprecated: on_rank_change

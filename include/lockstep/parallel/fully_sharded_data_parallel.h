@@ -18,7 +18,7 @@
 #include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/parallel/sharding_strategy.h"
+#include "lockstep/parallel/sharding_options.h"
 #include "lockstep/tensor/bf16_forward.h"
 
 namespace lockstep {
@@ -41,19 +41,12 @@ using ShardingPolicy = std::function<bool(const std::string& name, const torch::
 
 /// The arguments of PyTorch's fully_shard that make sense here, under their names, and what is a unit: weights that are
 /// gathered, used and freed together, as PyTorch has it for each module on which fully_shard is called.
-struct FullyShardOptions {
+///
+/// `sharding_strategy` NoShard is an Error, and so is HybridShard if a host's ranks have no copy of the weights
+/// together (FuseOptions::hybrid_shard).
+struct FullyShardOptions : ShardingOptions {
   std::shared_ptr<Communicator> process_group;  ///< FSDP2's mesh; default: the group of init_process_group
-  /// HybridShard is an Error if a host's ranks have no copy of the weights together (FuseOptions::hybrid_shard).
-  ShardingStrategy sharding_strategy = ShardingStrategy::FullShard;
-  /// false keeps what forward has gathered until backward has used it.
-  bool reshard_after_forward = true;
-  /// Names of submodules that are units, as `named_modules` has them...
-  std::vector<std::string> units = {};
-  /// ...and all submodules of these types, "BertLayer" or "BertLayerImpl" (transformer_layer_cls_to_wrap)...
-  std::vector<std::string> unit_types = {};
-  /// ...and the smallest ones with at least so many elements outside of other units (min_num_params); 0: none...
-  std::int64_t unit_min_params = 0;
-  /// ...and those that this function chooses. If nothing names a unit, each numbered submodule is one ("layers.0").
+  /// Units besides those that the ShardingOptions name: the submodules that this function chooses.
   ShardingPolicy policy = {};
   MixedPrecisionPolicy mp_policy = {};
   /// Names of parameters and buffers that are not shared out and not synchronised.

@@ -3,10 +3,9 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
+
+#include "lockstep/parallel/sharding_options.h"
 
 namespace lockstep {
 
@@ -19,7 +18,10 @@ enum class FuseMode {
 /// "off", "shared weights", "sharded state"
 const char* to_string(FuseMode mode);
 
-struct FuseOptions {
+/// How `fuse` lets ranks share a step. `sharding_strategy` is NoShard unless it is set.
+struct FuseOptions : ShardingOptions {
+  FuseOptions() { sharding_strategy = ShardingStrategy::NoShard; }
+
   /// false: each rank keeps weights of its own, even where ranks could share them.
   bool share_weights = true;
   /// Float, BFloat16 or Half: dtype of fp32 weights' gradients between backward and step. 16 bits halve their memory.
@@ -32,36 +34,27 @@ struct FuseOptions {
   /// results have the bits that they have without it. One copy serves all ranks that share weights. Weights travel in
   /// fp32, with stage 3 in bf16. Weights get a copy in the step after a forward has asked for one.
   std::optional<c10::ScalarType> compute_dtype;
-  /// What the ranks share out, as ZeRO counts: 1, the state of the optimizer; 2, the gradients too. With 2 a gradient
-  /// belongs to the rank that updates its weight as soon as its bucket is reduced, and the bucket's memory is used
-  /// again. What a program then sees in `grad` stands for that gradient: LibTorch refuses to write to it, and reading
-  /// gives NaN. Each synchronised backward of a step sends gradients.
+  /// ZeRO's number for `sharding_strategy`, in place of it: 1, the state of the optimizer; 2, the gradients too. With 2
+  /// a gradient belongs to the rank that updates its weight as soon as its bucket is reduced, and the bucket's memory
+  /// is used again. What a program then sees in `grad` stands for that gradient: LibTorch refuses to write to it, and
+  /// reading gives NaN. Each synchronised backward of a step sends gradients.
   ///
   /// 3, the weights too: each rank keeps its share of them. A layer is gathered when forward or backward first reads
   /// one of its weights, and freed when two other layers have followed. Elsewhere a read of a weight is an Error: see
-  /// FusedStep::unshard. All ranks must run the same layers in the same order, evaluations included.
-  /// The ranks of a host hold a layer together if weights may be shared, with the engine hierarchical and equally many
-  /// ranks on each host. Where all ranks share memory (engines shm and thread, one rank) there is one copy of the
-  /// weights anyway, and 3 is the same as 2. Not with virtual shards, TorchScript or `join`.
+  /// FusedStep::unshard. All ranks must run the same layers in the same order, evaluations included. The ranks of a
+  /// host hold a layer together if weights may be shared, with the engine hierarchical and equally many ranks on each
+  /// host. Where all ranks share memory (engines shm and thread, one rank) there is one copy of the weights anyway, and
+  /// 3 is the same as 2. Not with virtual shards, TorchScript or `join`.
   int stage = 1;
-  /// With stage 2: FSDP's HYBRID_SHARD, whose weights are cut inside a host and have a replica on each. One copy of the
-  /// weights for all ranks of a host is that, so this changes nothing if there is one. If each rank would have all
-  /// weights of its own (engines gloo, tcp and mpi with several ranks on a host, hosts with unequal numbers of
-  /// ranks, `share_weights` false), `fuse` is an Error. Units are looked up in the module, and nothing is gathered.
+  /// With stage 2, in place of `sharding_strategy` HybridShard, whose weights are cut inside a host and have a replica
+  /// on each. One copy of the weights for all ranks of a host is that, so this changes nothing if there is one. If each
+  /// rank would have all weights of its own (engines gloo, tcp and mpi with several ranks on a host, hosts with unequal
+  /// numbers of ranks, `share_weights` false), `fuse` is an Error. Units are looked up in the module, and nothing is
+  /// gathered.
   bool hybrid_shard = false;
   /// With stage 2 and 3: how many buckets of gradients each rank has memory for. A backward waits if all are being
   /// sent; with stage 3 it does not wait, and gradients stay where they are until a slot is free.
   std::size_t slots = 4;
-  /// With stage 3: what is gathered and freed as one unit, as FSDP2's fully_shard counts. Weights outside of all units
-  /// are gathered at the first read and stay until backward ends. Names of submodules, as `named_modules` has them...
-  std::vector<std::string> units = {};
-  /// ...and all submodules of these types, "BertLayer" or "BertLayerImpl" (FSDP's transformer_layer_cls_to_wrap)...
-  std::vector<std::string> unit_types = {};
-  /// ...and the smallest submodules that have at least so many elements of parameters outside of other units (FSDP's
-  /// min_num_params); 0: none. If nothing names a unit, each numbered submodule is one ("layers.0", "layers.1").
-  std::int64_t unit_min_params = 0;
-  /// With stage 3: false keeps what forward has gathered until backward has used it (FSDP2's name).
-  bool reshard_after_forward = true;
 };
 
 }  // namespace lockstep

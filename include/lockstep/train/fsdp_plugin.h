@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/parallel/sharding_strategy.h"
+#include "lockstep/parallel/sharding_options.h"
 
 namespace lockstep {
 
@@ -16,13 +16,11 @@ enum class StateDictType {
 };
 
 /// Accelerate's FullyShardedDataParallelPlugin: `prepare` lets the ranks share out models with their optimizers
-/// (DistributedDataParallel::fuse), which must be Lockstep's. Under its names.
-struct FullyShardedDataParallelPlugin {
-  ShardingStrategy sharding_strategy = ShardingStrategy::FullShard;
-  bool reshard_after_forward = true;                            ///< with FullShard, as FuseOptions
-  std::vector<std::string> transformer_cls_names_to_wrap = {};  ///< types of layers that are units
-  std::int64_t min_num_params = 0;                              ///< or their least number of elements
-  StateDictType state_dict_type = StateDictType::Full;          ///< of save_state, unless SaveStateOptions says another
+/// (DistributedDataParallel::fuse), which must be Lockstep's. `sharding_strategy` NoShard is an Error.
+struct FullyShardedDataParallelPlugin : ShardingOptions {
+  std::vector<std::string> transformer_cls_names_to_wrap = {};  ///< Accelerate's name of `unit_types`: they are added
+  std::int64_t min_num_params = 0;                      ///< Accelerate's name of `unit_min_params`: in place of 0 there
+  StateDictType state_dict_type = StateDictType::Full;  ///< of save_state, unless SaveStateOptions says another
 };
 
 /// What ACCELERATE_USE_FSDP and the variables FSDP_... ask for, as `lockstep launch` and accelerate's launcher set them

@@ -27,6 +27,10 @@ void check_policy(const MixedPrecisionPolicy& policy) {
 
 // Units say what is gathered.
 void check_units(const FullyShardOptions& options) {
+  if (options.sharding_strategy == ShardingStrategy::NoShard) {
+    throw Error("sharding_strategy is NoShard", kFullyShard,
+                "wrap the module with DistributedDataParallel, whose fuse shards only the optimizer's state");
+  }
   if (options.unit_min_params < 0) {
     throw Error(fmt::format("unit_min_params is {}", options.unit_min_params), kFullyShard,
                 "give the number of elements from which a submodule is a unit, or 0");
@@ -90,13 +94,8 @@ DistributedDataParallelOptions ddp_options_of(const FullyShardOptions& options) 
 void share_out(DistributedDataParallelBase& ddp, FlatOptimizer& optimizer, const FullyShardOptions& options,
                std::vector<std::string> units) {
   FuseOptions how;
-  how.stage = options.sharding_strategy == ShardingStrategy::FullShard ? 3 : 2;
-  how.hybrid_shard = options.sharding_strategy == ShardingStrategy::HybridShard ||
-                     options.sharding_strategy == ShardingStrategy::HybridShardZero2;
+  static_cast<ShardingOptions&>(how) = options;
   how.units = std::move(units);
-  how.unit_types = options.unit_types;
-  how.unit_min_params = options.unit_min_params;
-  how.reshard_after_forward = options.reshard_after_forward;
   how.gradient_dtype = options.mp_policy.reduce_dtype.value_or(at::kFloat);
   const FusedStep fused = ddp.fuse(optimizer, how);
   if (fused.mode() != FuseMode::Off) return;

@@ -85,6 +85,23 @@ TEST(AcceleratorFsdp, PrepareSharesOutWithTheBitsOfPlainSteps) {
   }
 }
 
+TEST(AcceleratorFsdp, RefusesAPluginThatSharesOutNothing) {
+  run_ranks_as_threads(1, [](const Membership& membership) {
+    AcceleratorOptions options = fsdp_options(make_communicator("thread", membership));
+    options.fsdp_plugin.emplace();
+    options.fsdp_plugin->sharding_strategy = ShardingStrategy::NoShard;
+    Accelerator accelerator(options);
+    torch::nn::Sequential net = fsdp_net();
+    Adam adam(net->parameters(), torch::optim::AdamOptions(0.01));
+    try {
+      accelerator.prepare(net, adam);
+      ADD_FAILURE() << "nothing is shared out";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("sharding_strategy is NoShard"), std::string::npos) << error.what();
+    }
+  });
+}
+
 TEST(AcceleratorFsdp, SavesAsThePluginSays) {
   const TemporaryFolder folder;
   run_ranks_as_threads(2, [&](const Membership& membership) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Type.h>
+#include <fmt/format.h>
 
 #include <typeinfo>
 #include <utility>
@@ -24,6 +25,22 @@
 #include "lockstep/tensor/tensors_of.h"
 
 namespace lockstep {
+namespace {
+
+// `sharding_strategy` as `stage` and `hybrid_shard`, unless these say it.
+void take_strategy(FuseOptions& options, const std::string& where) {
+  const ShardingStrategy strategy = options.sharding_strategy;
+  if (strategy == ShardingStrategy::NoShard) return;
+  if (options.stage != 1 && options.stage != stage_of(strategy)) {
+    throw Error(fmt::format("stage is {}, and sharding_strategy {} is stage {}", options.stage, to_string(strategy),
+                            stage_of(strategy)),
+                where, "give one of them");
+  }
+  options.stage = stage_of(strategy);
+  options.hybrid_shard = options.hybrid_shard || is_hybrid(strategy);
+}
+
+}  // namespace
 
 ShardedWeights* sharded_weights_of(const FusedUpdate* update) {
   return update == nullptr ? nullptr : dynamic_cast<ShardedWeights*>(update->weights());
@@ -206,6 +223,7 @@ FusedStep DistributedReplica::fuse(FlatOptimizer& optimizer, FuseOptions options
 // Empty if nothing speaks against it. Completes the options. @throws Error  if they are wrong
 std::string DistributedReplica::reason_not_to_fuse(const FlatOptimizer& optimizer, FuseOptions& options,
                                                    const std::string& where) const {
+  take_strategy(options, where);
   Features features;
   features.add(Feature::Fuse);
   if (options.stage == 3) features.add(Feature::Stage3);

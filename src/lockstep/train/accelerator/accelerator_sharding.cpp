@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/flat_optimizer.h"
@@ -28,12 +29,13 @@ bool updates(const torch::optim::Optimizer& optimizer, const DistributedDataPara
 
 FuseOptions options_of(const FullyShardedDataParallelPlugin& plugin) {
   FuseOptions how;
-  how.stage = plugin.sharding_strategy == ShardingStrategy::FullShard ? 3 : 2;
-  how.hybrid_shard = plugin.sharding_strategy == ShardingStrategy::HybridShard ||
-                     plugin.sharding_strategy == ShardingStrategy::HybridShardZero2;
-  how.unit_types = plugin.transformer_cls_names_to_wrap;
-  how.unit_min_params = plugin.min_num_params;
-  how.reshard_after_forward = plugin.reshard_after_forward;
+  static_cast<ShardingOptions&>(how) = plugin;
+  const auto& types = plugin.transformer_cls_names_to_wrap;
+  how.unit_types.insert(how.unit_types.end(), types.begin(), types.end());
+  if (how.unit_min_params == 0) how.unit_min_params = plugin.min_num_params;
+  if (how.sharding_strategy == ShardingStrategy::NoShard) {
+    throw Error("sharding_strategy is NoShard", kPlugin, "leave the plugin out");
+  }
   return how;
 }
 
@@ -41,14 +43,11 @@ FuseOptions options_of(const FullyShardedDataParallelPlugin& plugin) {
 
 std::optional<FullyShardedDataParallelPlugin> fsdp_plugin_of_environment() {
   const Sharding asked = sharding_of({}, kPlugin);
-  if (asked.stage < 2) return std::nullopt;
+  if (asked.stage() < 2) return std::nullopt;
   FullyShardedDataParallelPlugin plugin;
-  plugin.sharding_strategy = asked.is_hybrid    ? ShardingStrategy::HybridShard
-                             : asked.stage == 3 ? ShardingStrategy::FullShard
-                                                : ShardingStrategy::ShardGradOp;
-  plugin.reshard_after_forward = asked.reshard_after_forward;
-  plugin.transformer_cls_names_to_wrap = asked.unit_types;
-  plugin.min_num_params = asked.unit_min_params;
+  static_cast<ShardingOptions&>(plugin) = asked;
+  plugin.transformer_cls_names_to_wrap.swap(plugin.unit_types);
+  std::swap(plugin.min_num_params, plugin.unit_min_params);
   plugin.state_dict_type = asked.saves_shards ? StateDictType::Sharded : StateDictType::Full;
   return plugin;
 }

@@ -157,7 +157,9 @@ void read_config(const FsdpJson& config, Sharding& sharding, const std::string& 
       sharding.saves_shards = is_sharded_state_dict(key, value, where);
       continue;
     }
-    if ((sharding.stage == 3 || sharding.is_hybrid) && read_unit_option(key, value, sharding, where)) continue;
+    if ((sharding.stage() == 3 || is_hybrid(sharding.sharding_strategy)) &&
+        read_unit_option(key, value, sharding, where))
+      continue;
     const auto reason = refused_options().find(name);
     if (reason != refused_options().end()) refuse_fsdp("fsdp_config: " + key, reason->second, where);
     refuse_fsdp("fsdp_config: " + printable(key), "FullyShardedDataParallel has no such option", where);
@@ -175,15 +177,14 @@ void read_config(const FsdpJson& config, Sharding& sharding, const std::string& 
 // A host's ranks have one copy of the weights, which takes no more memory than shards on each of them, so the two
 // hybrid strategies leave what ZeRO's stage 2 leaves: replicas on hosts, which share out the rest.
 void take_way(const std::string& word, Sharding& sharding, const std::string& where) {
-  if (word == "no_shard") return;
-  sharding.is_hybrid = word == "hybrid_shard" || word == "hybrid_shard_zero2";
-  if (sharding.is_hybrid || word == "shard_grad_op") {
-    sharding.stage = 2;
-  } else if (word == "full_shard") {
-    sharding.stage = 3;
-  } else {
-    refuse_way(word, where);
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::FullShard, ShardingStrategy::ShardGradOp, ShardingStrategy::HybridShard,
+        ShardingStrategy::HybridShardZero2, ShardingStrategy::NoShard}) {
+    if (word != to_string(strategy)) continue;
+    if (strategy != ShardingStrategy::NoShard) sharding.sharding_strategy = strategy;
+    return;
   }
+  refuse_way(word, where);
 }
 
 // Hugging Face's Trainer passes over a strategy without `fsdp`, and would train with more memory than was asked for.
@@ -219,7 +220,7 @@ Sharding asked_sharding(const TrainingArguments& arguments, const std::string& w
   }
   sharding.reshard_after_forward = strategy.reshards.value_or(true);
   read_config(arguments.fsdp_config, sharding, where);
-  if (sharding.stage > 1 && !arguments.fuse) {
+  if (sharding.stage() > 1 && !arguments.fuse) {
     throw UsageError(
         fmt::format("fsdp {} cannot be combined with fuse false: the fused update shards gradients and weights",
                     fsdp_name(sharding)),
@@ -231,8 +232,7 @@ Sharding asked_sharding(const TrainingArguments& arguments, const std::string& w
 }  // namespace
 
 const char* fsdp_name(const Sharding& sharding) {
-  if (sharding.is_hybrid) return "hybrid_shard";
-  return sharding.stage == 3 ? "full_shard" : "shard_grad_op";
+  return is_hybrid(sharding.sharding_strategy) ? "hybrid_shard" : to_string(sharding.sharding_strategy);
 }
 
 Sharding sharding_of(const TrainingArguments& arguments, const std::string& where) {
@@ -246,12 +246,12 @@ Sharding sharding_of(const TrainingArguments& arguments, const std::string& wher
 }
 
 bool may_shard_weights(const TrainingArguments& arguments, int world_size) {
-  return world_size > 1 && sharding_of(arguments, "training arguments").stage == 3;
+  return world_size > 1 && sharding_of(arguments, "training arguments").stage() == 3;
 }
 
 void check_sharding(const TrainingArguments& arguments, const std::string& where) {
   const Sharding sharding = sharding_of(arguments, where);
-  const int stage = sharding.stage;
+  const int stage = sharding.stage();
   Features features;
   if (stage > 1)
     features.add(stage == 2 ? Feature::Stage2 : Feature::Stage3, std::string("fsdp ") + fsdp_name(sharding));

@@ -1,24 +1,17 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
+#include "lockstep/parallel/sharding_options.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 
-/// What the ranks share out in a training.
-struct Sharding {
-  /// As ZeRO counts: 1, the state of the optimizer, which a training on several ranks does by itself; 2, gradients too
-  /// (`fsdp` shard_grad_op); 3, weights too (full_shard).
-  int stage = 1;
-  /// With stage 2: FuseOptions::hybrid_shard (`fsdp` hybrid_shard, hybrid_shard_zero2).
-  bool is_hybrid = false;
-  // The options of FuseOptions for stage 3, under their names.
-  std::vector<std::string> unit_types;
-  std::int64_t unit_min_params = 0;
-  bool reshard_after_forward = true;
+/// What the ranks share out in a training: without `fsdp`, NoShard, which a training on several ranks does by itself.
+struct Sharding : ShardingOptions {
+  Sharding() { sharding_strategy = ShardingStrategy::NoShard; }
+
+  int stage() const { return stage_of(sharding_strategy); }
   /// Each rank saves a part of the weights (`fsdp_config` with state_dict_type SHARDED_STATE_DICT), in place of rank 0
   /// all of them (FULL_STATE_DICT, the default).
   bool saves_shards = false;

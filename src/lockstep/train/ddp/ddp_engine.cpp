@@ -72,12 +72,9 @@ class DdpEngine : public GradientEngine, public WeightShards {
         meets_in_forward_(meets_ranks_in_forward(*model)),
         ddp_(model, std::move(options)),
         wants_fuse_(fuse),
-        fsdp_(fsdp_name(sharding)) {
-    how_.stage = sharding.stage;
-    how_.hybrid_shard = sharding.is_hybrid;
-    how_.unit_types = sharding.unit_types;
-    how_.unit_min_params = sharding.unit_min_params;
-    how_.reshard_after_forward = sharding.reshard_after_forward;
+        fsdp_(fsdp_name(sharding)),
+        stage_(sharding.stage()) {
+    static_cast<ShardingOptions&>(how_) = sharding;
   }
 
   LossSum run(const Batch& batch, const MicroBatch& how) override {
@@ -113,7 +110,7 @@ class DdpEngine : public GradientEngine, public WeightShards {
     if (!wants_fuse_) return "";
     fused_ = ddp_.fuse(optimizer, how_);
     const FuseMode mode = fused_.mode();
-    if (mode == FuseMode::Off && how_.stage > 1) {
+    if (mode == FuseMode::Off && stage_ > 1) {
       throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_, fused_.reason()),
                   ddp_.process_group().membership().where(), "leave fsdp out");
     }
@@ -122,7 +119,7 @@ class DdpEngine : public GradientEngine, public WeightShards {
     // A rank without samples takes part in gathering.
     meets_in_forward_ = meets_in_forward_ || shards_weights_;
     if (shards_weights_) return std::string(to_string(mode)) + ", sharded gradients and weights";
-    return std::string(to_string(mode)) + (how_.stage > 1 ? " and sharded gradients" : "");
+    return std::string(to_string(mode)) + (stage_ > 1 ? " and sharded gradients" : "");
   }
 
   void unfuse() override { fused_.unfuse(); }
@@ -154,6 +151,7 @@ class DdpEngine : public GradientEngine, public WeightShards {
   FusedStep fused_;  // ddp_'s
   bool wants_fuse_;
   const char* fsdp_;  // its name
+  int stage_;
   bool shards_weights_ = false;
   FuseOptions how_;
   double world_size_ = ddp_.process_group().world_size();
@@ -169,7 +167,7 @@ std::unique_ptr<GradientEngine> make_ddp_engine(const TrainingArguments& args,
   options.process_group = group;
   if (args.bf16) options.compute_dtype = at::kBFloat16;
   // Slots are as long as buckets: small ones take little memory, which can stay in the processor's cache.
-  if (sharding.stage > 1) options.bucket_cap_mb = static_cast<double>(BucketCaps::of_shares().other_bytes >> 20);
+  if (sharding.stage() > 1) options.bucket_cap_mb = static_cast<double>(BucketCaps::of_shares().other_bytes >> 20);
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
   return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse, sharding);

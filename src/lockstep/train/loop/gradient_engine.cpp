@@ -189,7 +189,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group, bool are_level) {
   const Sharding sharding = sharding_of(args, "training arguments");
-  const int stage = sharding.stage;
+  const int stage = sharding.stage();
   if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel)  // FSDP becomes NO_SHARD, too
     log_warning("fsdp {}: this job has one rank, so nothing is sharded", fsdp_name(sharding));
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
