@@ -5,8 +5,8 @@
 #include "fuzz/targets/targets.h"
 #include "lockstep/base/error.h"
 #include "lockstep/detail/models/bert_config.h"
+#include "lockstep/detail/models/gpt2_config.h"
 #include "lockstep/detail/models/rotary_config.h"
-#include "lockstep/models/gpt2_config.h"
 
 namespace lockstep::fuzz {
 namespace {

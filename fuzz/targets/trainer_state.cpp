@@ -2,7 +2,7 @@
 
 #include "fuzz/fuzz_target.h"
 #include "fuzz/targets/targets.h"
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 
 namespace lockstep::fuzz {
 

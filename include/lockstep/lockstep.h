@@ -11,13 +11,11 @@
 #include "lockstep/tensor/batch.h"         // named tensors of several samples
 #include "lockstep/tensor/bf16_forward.h"  // forward in bf16, with the copies of weights that a fused update publishes
 #include "lockstep/tensor/loss_sum.h"      // a loss as a sum and what it counts
-#include "lockstep/tensor/tensor_part.h"   // some elements of a tensor
 
 #include "lockstep/data/batch.h"                       // named tensors of one sample
 #include "lockstep/data/concat_dataset.h"              // several datasets one after the other
 #include "lockstep/data/csv_dialect.h"                 // delimiter and quote of a CSV file
 #include "lockstep/data/csv_reader.h"                  // a CSV file as tensors
-#include "lockstep/data/csv_schema.h"                  // the columns of a CSV file
 #include "lockstep/data/data_loader.h"                 // reads a dataset in batches, with workers
 #include "lockstep/data/dataset.h"                     // a finite list of samples
 #include "lockstep/data/distributed_sampler.h"         // each rank's share, PyTorch's index by index
@@ -39,7 +37,6 @@
 #include "lockstep/data/torch_data_sampler.h"          // Lockstep's samplers for torch::data
 #include "lockstep/data/transform_dataset.h"           // samples changed when they are read
 
-#include "lockstep/data/text/encoding.h"   // token ids of a text, and their places in it
 #include "lockstep/data/text/tokenizer.h"  // tokenizers from Hugging Face's files
 
 #include "lockstep/safetensors/safetensors.h"  // files of tensors by name
@@ -49,7 +46,6 @@
 #include "lockstep/models/convnet.h"          // the ConvNet of PyTorch's MNIST tutorials
 #include "lockstep/models/encoder_models.h"   // these models
 #include "lockstep/models/gpt2.h"             // GPT-2's decoder
-#include "lockstep/models/gpt2_config.h"      // GPT-2's sizes and rates
 #include "lockstep/models/key_value_cache.h"  // what a decoder keeps of the tokens that it has read
 #include "lockstep/models/mlp.h"              // fully connected layers
 #include "lockstep/models/model.h"            // a module with its loss and a synthetic batch
@@ -72,12 +68,10 @@
 
 #include "lockstep/comm/communicator.h"      // the collectives
 #include "lockstep/comm/local_device.h"      // the device of this rank
-#include "lockstep/comm/operation.h"         // sum, mean, minimum, ...; names of operations
 #include "lockstep/comm/process_group.h"     // init_process_group and its group
 #include "lockstep/comm/spawn.h"             // starts ranks as processes or threads
 #include "lockstep/comm/symmetric_memory.h"  // memory that all ranks of a host see
 #include "lockstep/comm/trace.h"             // records steps of all ranks, for ui.perfetto.dev
-#include "lockstep/comm/work.h"              // an operation that was started
 
 #include "lockstep/replicas/data_parallel.h"       // DataParallel: replicas in one process
 #include "lockstep/replicas/gather.h"              // replicas' outputs put together
@@ -90,54 +84,40 @@
 #include "lockstep/replicas/scatter.h"             // cuts inputs into chunks
 #include "lockstep/replicas/step_trace.h"          // the parts of a step, timed
 
-#include "lockstep/parallel/communication_hook.h"                 // hooks: how a bucket is reduced
-#include "lockstep/parallel/deferred.h"                           // models whose weights are made later, in shards
-#include "lockstep/parallel/distributed_data_parallel.h"          // DistributedDataParallel: one replica for each rank
-#include "lockstep/parallel/distributed_data_parallel_options.h"  // its options, and those of join
-#include "lockstep/parallel/fully_sharded_data_parallel.h"        // fully_shard: weights in shards, as FSDP2
-#include "lockstep/parallel/functional.h"                         // collectives that autograd differentiates
-#include "lockstep/parallel/fuse_options.h"                       // how ranks share an optimizer's step
-#include "lockstep/parallel/fused_step.h"                         // what fuse returns
-#include "lockstep/parallel/local_sgd.h"                          // post-local SGD and DiLoCo
-#include "lockstep/parallel/parallel_context.h"                   // OSLO's ParallelContext
-#include "lockstep/parallel/power_sgd_hook.h"                     // PowerSGD
-#include "lockstep/parallel/same_data.h"                          // compares what ranks read
-#include "lockstep/parallel/same_weights.h"                       // compares the ranks' weights
-#include "lockstep/parallel/sharding_options.h"                   // what the ranks share out, and in which units
-#include "lockstep/parallel/sync_batch_norm.h"                    // batch normalisation over all ranks
+#include "lockstep/parallel/communication_hook.h"           // hooks: how a bucket is reduced
+#include "lockstep/parallel/deferred.h"                     // models whose weights are made later, in shards
+#include "lockstep/parallel/distributed_data_parallel.h"    // DistributedDataParallel: one replica for each rank
+#include "lockstep/parallel/fully_sharded_data_parallel.h"  // fully_shard: weights in shards, as FSDP2
+#include "lockstep/parallel/functional.h"                   // collectives that autograd differentiates
+#include "lockstep/parallel/fuse_options.h"                 // how ranks share an optimizer's step
+#include "lockstep/parallel/local_sgd.h"                    // post-local SGD and DiLoCo
+#include "lockstep/parallel/parallel_context.h"             // OSLO's ParallelContext
+#include "lockstep/parallel/power_sgd_hook.h"               // PowerSGD
+#include "lockstep/parallel/same_data.h"                    // compares what ranks read
+#include "lockstep/parallel/same_weights.h"                 // compares the ranks' weights
+#include "lockstep/parallel/sync_batch_norm.h"              // batch normalisation over all ranks
 
 #include "lockstep/elastic/elastic_loop.h"    // deprecated: on_rank_change
 #include "lockstep/elastic/elastic_state.h"   // what its ranks give each other
 #include "lockstep/elastic/on_rank_change.h"  // lets a program's own loop survive lost ranks
 
-#include "lockstep/checkpoint/checkpoint.h"          // a checkpoint, opened for reading
-#include "lockstep/checkpoint/checkpoint_content.h"  // what a checkpoint holds
-#include "lockstep/checkpoint/checkpoint_names.h"    // how the folders of checkpoints are named
-#include "lockstep/checkpoint/checkpoint_search.h"   // find_newest_checkpoint, open_checkpoint
-#include "lockstep/checkpoint/checkpoint_writer.h"   // writes checkpoints while training continues
-#include "lockstep/checkpoint/generators.h"          // the random number generators of a rank
-#include "lockstep/checkpoint/replica_check.h"       // whether the ranks' weights are equal
-#include "lockstep/checkpoint/resume_state.h"        // a rank's part of a checkpoint, after a change of ranks too
-#include "lockstep/checkpoint/tensor_parts.h"        // parts of tensors, which each rank saves for itself
-#include "lockstep/checkpoint/trainer_state.h"       // Hugging Face's trainer_state.json
+#include "lockstep/checkpoint/checkpoint.h"         // a checkpoint, opened for reading
+#include "lockstep/checkpoint/checkpoint_search.h"  // find_newest_checkpoint, open_checkpoint
+#include "lockstep/checkpoint/checkpoint_writer.h"  // writes checkpoints while training continues
+#include "lockstep/checkpoint/generators.h"         // the random number generators of a rank
+#include "lockstep/checkpoint/replica_check.h"      // whether the ranks' weights are equal
+#include "lockstep/checkpoint/resume_state.h"       // a rank's part of a checkpoint, after a change of ranks too
 
 #include "lockstep/train/accelerator.h"           // Accelerator: four lines for a loop of one's own
-#include "lockstep/train/accelerator_options.h"   // what an Accelerator is made of
 #include "lockstep/train/early_stopping.h"        // stops when a metric no longer improves
-#include "lockstep/train/fsdp_plugin.h"           // what an Accelerator's ranks share out
 #include "lockstep/train/metrics.h"               // metrics by name
 #include "lockstep/train/metrics_log_callback.h"  // writes metrics.jsonl, with the times of phases
-#include "lockstep/train/partial_state.h"         // a process's place in its job
-#include "lockstep/train/prepared_loader.h"       // this rank's share of a loader
-#include "lockstep/train/prepared_model.h"        // a model that Accelerator prepared
 #include "lockstep/train/printer_callback.h"      // prints logs
 #include "lockstep/train/progress_callback.h"     // a progress bar for training and evaluation
 #include "lockstep/train/tensorboard_callback.h"  // writes logs for TensorBoard
-#include "lockstep/train/train_output.h"          // what train and predict return
 #include "lockstep/train/trainable_model.h"       // what Trainer needs to know of a model
 #include "lockstep/train/trainer.h"               // Trainer: Hugging Face's, in C++
 #include "lockstep/train/trainer_callback.h"      // hooks into Trainer's loop
-#include "lockstep/train/trainer_options.h"       // what a Trainer is made of
 #include "lockstep/train/training_arguments.h"    // how a Trainer trains
 #include "lockstep/train/training_flags.h"        // command-line flags for them
 #include "lockstep/train/verify.h"                // shows that N ranks compute what one does

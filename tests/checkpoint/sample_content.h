@@ -3,7 +3,7 @@
 #include <string>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
 
 namespace lockstep {
 

@@ -14,7 +14,7 @@
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/state/world_remap.h"
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 
 namespace lockstep {
 namespace {

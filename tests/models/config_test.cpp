@@ -11,8 +11,8 @@
 #include "lockstep/detail/models/activation.h"
 #include "lockstep/detail/models/bert_config.h"
 #include "lockstep/detail/models/encoder_config.h"
+#include "lockstep/detail/models/gpt2_config.h"
 #include "lockstep/detail/models/sequence_head.h"
-#include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "lockstep/detail/parallel/fused_step.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/fully_sharded_data_parallel.h"
-#include "lockstep/parallel/fused_step.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 
 namespace lockstep {

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "lockstep/detail/parallel/sharding_options.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/fully_sharded_data_parallel.h"
-#include "lockstep/parallel/sharding_options.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 
 namespace lockstep {

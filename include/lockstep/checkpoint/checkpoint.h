@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/checkpoint/checkpoint_names.h"
 
 namespace lockstep {
 

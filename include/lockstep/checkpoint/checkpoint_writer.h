@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_names.h"
 
 namespace lockstep {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/checkpoint/tensor_parts.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/checkpoint/tensor_parts.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/operation.h"
 #include "lockstep/comm/symmetric_memory.h"
-#include "lockstep/comm/work.h"
+#include "lockstep/detail/comm/operation.h"
+#include "lockstep/detail/comm/work.h"
 #include "lockstep/detail/net/membership.h"
 
 namespace lockstep {

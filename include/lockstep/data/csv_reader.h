@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/data/csv_schema.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/detail/data/csv_encoding.h"
+#include "lockstep/detail/data/csv_schema.h"
 
 namespace lockstep {
 

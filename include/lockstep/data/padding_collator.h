@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/data/text/encoding.h"
 #include "lockstep/data/text/tokenizer.h"
+#include "lockstep/detail/data/text/encoding.h"
 
 namespace lockstep {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
-#include "lockstep/data/text/encoding.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_dataset.h"
+#include "lockstep/detail/data/text/encoding.h"
 
 namespace lockstep {
 

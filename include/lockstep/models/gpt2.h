@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/models/gpt2_config.h"
 #include "lockstep/detail/models/initialization.h"
 #include "lockstep/detail/models/pretrained_model.h"
 #include "lockstep/detail/models/token_inputs.h"
-#include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/pretrained.h"
 

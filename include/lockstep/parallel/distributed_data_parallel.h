@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/parallel/distributed_data_parallel_options.h"
+#include "lockstep/detail/parallel/fused_step.h"
 #include "lockstep/detail/parallel/old_fuse_names.h"
 #include "lockstep/detail/parallel/shard_range.h"
 #include "lockstep/detail/parallel/step_statistics.h"
@@ -20,9 +22,7 @@
 #include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/communication_hook.h"
-#include "lockstep/parallel/distributed_data_parallel_options.h"
 #include "lockstep/parallel/fuse_options.h"
-#include "lockstep/parallel/fused_step.h"
 
 namespace lockstep {
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/parallel/sharding_options.h"
 #include "lockstep/detail/tensor/map_tensors.h"
 #include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/parallel/sharding_options.h"
 #include "lockstep/tensor/bf16_forward.h"
 
 namespace lockstep {

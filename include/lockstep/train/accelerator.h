@@ -15,17 +15,17 @@
 #include <vector>
 
 #include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/detail/train/accelerator_options.h"
 #include "lockstep/detail/train/checkpointable.h"
 #include "lockstep/detail/train/mixed_precision.h"
 #include "lockstep/detail/train/nested_tensors.h"
+#include "lockstep/detail/train/partial_state.h"
+#include "lockstep/detail/train/prepared_loader.h"
+#include "lockstep/detail/train/prepared_model.h"
 #include "lockstep/detail/train/prepared_optimizer.h"
 #include "lockstep/detail/train/prepared_torch_loader.h"
 #include "lockstep/detail/train/state_hooks.h"
 #include "lockstep/detail/train/tracker.h"
-#include "lockstep/train/accelerator_options.h"
-#include "lockstep/train/partial_state.h"
-#include "lockstep/train/prepared_loader.h"
-#include "lockstep/train/prepared_model.h"
 
 namespace lockstep {
 

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "lockstep/data/dataset.h"
-#include "lockstep/train/train_output.h"
+#include "lockstep/detail/train/train_output.h"
+#include "lockstep/detail/train/trainer_options.h"
 #include "lockstep/train/trainable_model.h"
 #include "lockstep/train/trainer_callback.h"
-#include "lockstep/train/trainer_options.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {

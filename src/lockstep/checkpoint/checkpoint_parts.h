@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lockstep/base/files/file_system.h"
-#include "lockstep/checkpoint/checkpoint_content.h"
 #include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/checkpoint/joined_weights.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
 
 namespace lockstep {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "lockstep/base/files/file_system.h"
-#include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_names.h"
 #include "lockstep/detail/net/membership.h"
 
 namespace lockstep {

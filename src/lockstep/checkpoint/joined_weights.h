@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lockstep/checkpoint/files/tensor_pieces.h"
-#include "lockstep/checkpoint/tensor_parts.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/checkpoint/tensor_parts.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {

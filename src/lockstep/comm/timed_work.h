@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/comm/work.h"
+#include "lockstep/detail/comm/work.h"
 
 namespace lockstep {
 

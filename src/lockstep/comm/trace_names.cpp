@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 
 namespace lockstep {
 namespace {

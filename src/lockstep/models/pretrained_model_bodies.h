@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/detail/models/bert_config.h"
+#include "lockstep/detail/models/gpt2_config.h"
 #include "lockstep/detail/models/pretrained_model.h"
-#include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/model_memory.h"
 #include "lockstep/models/tied_weights.h"
 #include "lockstep/models/token_batch.h"

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/fused_step.h"
+#include "lockstep/detail/parallel/fused_step.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/sharding_options.h"
+#include "lockstep/detail/parallel/sharding_options.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include "lockstep/base/text/size_text.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/files/manifest.h"
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 #include "lockstep/seeing/metrics_reader.h"
 
 namespace lockstep {

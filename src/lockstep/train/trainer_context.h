@@ -6,8 +6,8 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/train/mixed_precision.h"
+#include "lockstep/detail/train/trainer_options.h"
 #include "lockstep/train/loop/evaluation.h"
-#include "lockstep/train/trainer_options.h"
 
 namespace lockstep {
 

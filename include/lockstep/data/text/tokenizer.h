@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/data/text/encoding.h"
+#include "lockstep/detail/data/text/encoding.h"
 #include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/data/csv_schema.h"
+#include "lockstep/detail/data/csv_schema.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "lockstep/parallel/fused_step.h"
+#include "lockstep/detail/parallel/fused_step.h"
 
 namespace lockstep::detail {
 

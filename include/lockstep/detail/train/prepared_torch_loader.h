@@ -15,9 +15,9 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/train/batch_rows.h"
 #include "lockstep/detail/train/common_generator.h"
+#include "lockstep/detail/train/prepared_loader.h"
 #include "lockstep/detail/train/torch_loader_data.h"
 #include "lockstep/detail/train/torch_loader_kind.h"
-#include "lockstep/train/prepared_loader.h"
 
 namespace lockstep {
 namespace detail {

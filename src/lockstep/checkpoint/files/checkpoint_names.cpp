@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/checkpoint_names.h"
+#include "lockstep/detail/checkpoint/checkpoint_names.h"
 
 namespace lockstep {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "lockstep/base/files/file_system.h"
-#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/checkpoint/files/staging_lock.h"
+#include "lockstep/detail/checkpoint/checkpoint_names.h"
 
 namespace lockstep {
 

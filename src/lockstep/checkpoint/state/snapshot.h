@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/tensor_parts.h"
+#include "lockstep/detail/checkpoint/tensor_parts.h"
 
 #include <algorithm>
 

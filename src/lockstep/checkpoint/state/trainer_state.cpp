@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 
 #include <fmt/format.h>
 

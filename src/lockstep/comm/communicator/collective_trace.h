@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/base/trace/trace_recorder.h"
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 #include "lockstep/detail/net/membership.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 
 namespace lockstep {
 

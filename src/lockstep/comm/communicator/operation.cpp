@@ -1,4 +1,4 @@
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 
 #include <fmt/format.h>
 

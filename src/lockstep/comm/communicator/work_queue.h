@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "lockstep/comm/work.h"
+#include "lockstep/detail/comm/work.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/comm/hierarchical/host_layout.h"
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 
 namespace lockstep {
 

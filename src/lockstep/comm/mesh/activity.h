@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/comm/failure/group_failure.h"
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 #include "lockstep/detail/net/membership.h"
 
 namespace lockstep {

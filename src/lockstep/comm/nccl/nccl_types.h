@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "lockstep/comm/operation.h"
+#include "lockstep/detail/comm/operation.h"
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), "communicators that do not block came with NCCL 2.14");
 

@@ -2,8 +2,8 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "lockstep/comm/operation.h"
 #include "lockstep/comm/reduce/reduce.h"
+#include "lockstep/detail/comm/operation.h"
 
 namespace lockstep {
 

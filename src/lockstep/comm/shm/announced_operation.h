@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "lockstep/comm/operation.h"
 #include "lockstep/comm/shm/announcement.h"
+#include "lockstep/detail/comm/operation.h"
 
 namespace lockstep::shm {
 

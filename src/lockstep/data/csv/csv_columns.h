@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/data/csv/csv_tokenizer.h"
-#include "lockstep/data/csv_schema.h"
+#include "lockstep/detail/data/csv_schema.h"
 
 namespace lockstep {
 

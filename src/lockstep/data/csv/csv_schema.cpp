@@ -1,4 +1,4 @@
-#include "lockstep/data/csv_schema.h"
+#include "lockstep/detail/data/csv_schema.h"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/text/encoding.h"
 #include "lockstep/data/text/text_encoder.h"
+#include "lockstep/detail/data/text/encoding.h"
 #include "lockstep/detail/data/text/token_id.h"
 
 namespace lockstep::text {

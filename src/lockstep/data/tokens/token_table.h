@@ -10,7 +10,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/sha256.h"
 #include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/text/encoding.h"
+#include "lockstep/detail/data/text/encoding.h"
 
 namespace lockstep {
 

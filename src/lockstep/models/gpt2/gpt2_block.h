@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "lockstep/models/gpt2_config.h"
+#include "lockstep/detail/models/gpt2_config.h"
 #include "lockstep/models/layers/attention.h"
 #include "lockstep/models/layers/layers.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/models/gpt2_config.h"
+#include "lockstep/detail/models/gpt2_config.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "lockstep/models/gpt2_config.h"
+#include "lockstep/detail/models/gpt2_config.h"
 #include "lockstep/models/pretrained_model_bodies.h"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/trace/trace_recorder.h"
-#include "lockstep/comm/work.h"
+#include "lockstep/detail/comm/work.h"
 
 namespace lockstep {
 

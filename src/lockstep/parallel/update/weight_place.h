@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/tensor/tensor_part.h"
+#include "lockstep/detail/tensor/tensor_part.h"
 
 namespace lockstep {
 

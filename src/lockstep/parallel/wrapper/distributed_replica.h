@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/parallel/distributed_data_parallel_options.h"
+#include "lockstep/detail/parallel/fused_step.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/deferred/deferred_parameters.h"
-#include "lockstep/parallel/distributed_data_parallel_options.h"
 #include "lockstep/parallel/fused/fused_update.h"
-#include "lockstep/parallel/fused_step.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/slices/slices.h"

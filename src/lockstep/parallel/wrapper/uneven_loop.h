@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "lockstep/parallel/distributed_data_parallel_options.h"
+#include "lockstep/detail/parallel/distributed_data_parallel_options.h"
 #include "lockstep/parallel/wrapper/distributed_replica.h"
 
 namespace lockstep {

@@ -16,12 +16,12 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/detail/train/checkpointable.h"
+#include "lockstep/detail/train/fsdp_plugin.h"
+#include "lockstep/detail/train/prepared_loader.h"
 #include "lockstep/detail/train/prepared_optimizer.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/train/accelerator/loader_reading.h"
 #include "lockstep/train/accelerator/update_state.h"
-#include "lockstep/train/fsdp_plugin.h"
-#include "lockstep/train/prepared_loader.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/partial_state.h"
+#include "lockstep/detail/train/partial_state.h"
 
 #include <ATen/ops/cat.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "lockstep/train/prepared_loader.h"
+#include "lockstep/detail/train/prepared_loader.h"
 
 #include <algorithm>
 #include <utility>

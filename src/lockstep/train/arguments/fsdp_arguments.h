@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/parallel/sharding_options.h"
+#include "lockstep/detail/parallel/sharding_options.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {

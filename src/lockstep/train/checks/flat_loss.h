@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 
 namespace lockstep {
 

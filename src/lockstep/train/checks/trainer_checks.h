@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/train/trainer_options.h"
+#include "lockstep/detail/train/trainer_options.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 #include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/detail/train/train_output.h"
 #include "lockstep/train/loop/session_core.h"
 #include "lockstep/train/survival/surviving_ranks.h"
-#include "lockstep/train/train_output.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
 #include "lockstep/optim/grad_scaler.h"
 #include "lockstep/train/loop/training_optimizer.h"
 #include "lockstep/train/survival/passed_on.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lockstep/checkpoint/trainer_state.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 #include "lockstep/train/loop/loss_memory.h"
 #include "lockstep/train/survival/training_stage.h"
 #include "lockstep/train/trainer_callback.h"

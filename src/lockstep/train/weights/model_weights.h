@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/detail/checkpoint/checkpoint_content.h"
 #include "lockstep/train/trainer_context.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/tensor/tensor_part.h"
+#include "lockstep/detail/tensor/tensor_part.h"
 
 namespace lockstep {
 

@@ -12,11 +12,11 @@
 #include "lockstep/data/text/encoders/byte_level_encoder.h"
 #include "lockstep/data/text/encoders/byte_pair.h"
 #include "lockstep/data/text/encoders/wordpiece.h"
-#include "lockstep/data/text/encoding.h"
 #include "lockstep/data/text/sequence_assembly.h"
 #include "lockstep/data/text/token_decoder.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text/vocabulary.h"
+#include "lockstep/detail/data/text/encoding.h"
 
 namespace lockstep::text {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/tensor_part.h"
 #include "lockstep/parallel/agreement/step_position.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/update_plan.h"
@@ -21,7 +22,6 @@
 #include "lockstep/parallel/fused/weights/weight_units.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/update/weight_place.h"
-#include "lockstep/tensor/tensor_part.h"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "lockstep/detail/tensor/tensor_part.h"
 #include "lockstep/safetensors/safetensors.h"
-#include "lockstep/tensor/tensor_part.h"
 
 namespace lockstep {
 

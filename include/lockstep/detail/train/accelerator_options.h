@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/train/fsdp_plugin.h"
 #include "lockstep/detail/train/project_configuration.h"
 #include "lockstep/optim/grad_scaler.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/train/fsdp_plugin.h"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/detail/tensor/tensor_part.h"
 #include "lockstep/parallel/fuse_options.h"
-#include "lockstep/tensor/tensor_part.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/parallel/sharding_options.h"
+#include "lockstep/detail/parallel/sharding_options.h"
 
 namespace lockstep {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/tensor_parts.h"
-#include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/data/sampler.h"
+#include "lockstep/detail/checkpoint/tensor_parts.h"
+#include "lockstep/detail/checkpoint/trainer_state.h"
 #include "lockstep/detail/optim/named_state.h"
 #include "lockstep/safetensors/safetensors.h"
 
