@@ -38,6 +38,7 @@ struct FolderOfProcess {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = {
       {"accelerate_config", "accelerate's configuration in YAML or JSON", run_accelerate_config},
+      {"arrow", "files and streams of Arrow, and the values of their columns", run_arrow},
       {"csv", "CSV, by every instruction set", run_csv},
       {"decimal", "numbers in tables", run_decimal},
       {"elastic_message", "what launchers of an elastic job tell each other", run_elastic_message},

@@ -6,6 +6,7 @@ namespace lockstep::fuzz {
 
 // One file each, of that name.
 void run_accelerate_config(std::string_view bytes);
+void run_arrow(std::string_view bytes);
 void run_csv(std::string_view bytes);
 void run_decimal(std::string_view bytes);
 void run_elastic_message(std::string_view bytes);

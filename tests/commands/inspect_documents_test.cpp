@@ -46,6 +46,20 @@ TEST(InspectDocuments, ShowsTheKeysOfOtherJson) {
   EXPECT_NE(end.out.find("keys: a, b"), std::string::npos) << end.out;
 }
 
+TEST(InspectDocuments, ShowsTheColumnsOfFilesOfColumns) {
+  const std::string files = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/tables/files/";
+  for (const auto& [name, kind] :
+       {std::pair("classes.parquet", "parquet"), std::pair("stream.arrow", "arrow"), std::pair("saved", "dataset")}) {
+    const auto found = nlohmann::json::parse(inspect_document(files + name, true).out);
+    EXPECT_EQ(found["kind"], kind);
+    EXPECT_EQ(found["rows"], 60);
+    EXPECT_EQ(found["columns"][0], nlohmann::json({{"name", "text"}, {"type", "string"}}));
+    EXPECT_GT(found["bytes"], 1000);
+    const ProgramEnd end = inspect_document(files + name);
+    EXPECT_NE(end.out.find(std::string(kind) + ", 60 rows"), std::string::npos) << end.out << end.err;
+  }
+}
+
 TEST(InspectDocuments, SaysWhereADocumentIsWrong) {
   const TemporaryFolder folder;
   put_document(folder / "a.json", "{\n\"data\": [}");

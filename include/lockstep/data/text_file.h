@@ -110,8 +110,17 @@ struct TableSchema {
 /// @throws Error  if the file is not Parquet, or is encrypted or damaged
 TableSchema read_parquet_schema(const std::string& path);
 
-/// Chooses the reader by the end of the file's name, without `.gz`: .csv, .tsv, .jsonl or .ndjson, .txt, .parquet, and
-/// .json for read_json_texts.
+/// Reads Arrow's IPC format, as a file or a stream, with the rules of `read_parquet_texts`: compressed by zstd, or not.
+/// @param path  a file, or a folder that Hugging Face's datasets wrote with save_to_disk: its files in order
+/// @throws Error  as `read_parquet_texts`; for a folder with several splits, with their names
+std::shared_ptr<const TextDataset> read_arrow_texts(const std::string& path, const TextFileOptions& options);
+/// @throws Error  if the file is not Arrow, or is damaged
+TableSchema read_arrow_schema(const std::string& path);
+/// Whether Hugging Face's datasets wrote this folder with save_to_disk.
+bool is_saved_dataset(const std::string& path);
+
+/// Chooses the reader by the end of the file's name, without `.gz`: .csv, .tsv, .jsonl or .ndjson, .txt, .parquet,
+/// .arrow, and .json for read_json_texts. A folder that save_to_disk wrote is read by read_arrow_texts.
 /// @throws Error  as that reader does, or if the name ends otherwise
 std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const TextFileOptions& options);
 

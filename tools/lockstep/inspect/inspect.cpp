@@ -8,6 +8,7 @@
 #include "lockstep/base/text/affixes.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/files/format_ending.h"
+#include "lockstep/data/text_file.h"
 #include "tools/frame/subcommand.h"
 #include "tools/lockstep/inspect/inspection.h"
 
@@ -38,7 +39,7 @@ class Inspect : public Subcommand {
     app.add_option("path", path_,
                    "weights (.safetensors, .safetensors.index.json), a model folder, a checkpoint or a folder of "
                    "checkpoints, config.json, tokenizer.json, a table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, "
-                   ".txt, an IDX file, or a folder of these; data may be compressed (.gz)")
+                   ".arrow, .txt, an IDX file, or a folder of these; data may be compressed (.gz)")
         ->required();
     app.add_flag("--json", json_, "print one JSON object instead of text");
     table_.add(app);
@@ -75,7 +76,8 @@ class Inspect : public Subcommand {
     const std::string ending = format_ending(path);
     if (ending == ".jsonl" || ending == ".ndjson") return inspect_json_lines(path);
     if (ending == ".json") return inspect_json(path);
-    if (ending == ".parquet") return inspect_parquet(path);
+    if (ending == ".parquet") return inspect_columns("parquet", path, read_parquet_schema(path));
+    if (ending == ".arrow") return inspect_columns("arrow", path, read_arrow_schema(path));
     if (ending == ".txt") return inspect_lines(path);
     if (is_idx(path)) return inspect_idx(path);
     return {};
@@ -95,6 +97,7 @@ class Inspect : public Subcommand {
   }
 
   Inspection inspect_folder() const {
+    if (is_saved_dataset(path_)) return inspect_columns("dataset", path_, read_arrow_schema(path_));
     if (is_checkpoint(path_)) return inspect_checkpoint(path_);
     if (is_model_folder()) return inspect_model_folder(path_);
     if (holds_checkpoints(path_)) return inspect_checkpoints(path_);

@@ -48,6 +48,16 @@ const char* kind_of(const nlohmann::json& value) {
   return value.is_object() ? "object" : value.is_array() ? "array" : "value";
 }
 
+// The size of a file, or of the files in a folder.
+std::uintmax_t bytes_of(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  std::uintmax_t bytes = 0;
+  for (const auto& item : std::filesystem::directory_iterator(path)) {
+    if (item.is_regular_file()) bytes += item.file_size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Inspection inspect_json(const std::string& path) {
@@ -69,10 +79,8 @@ Inspection inspect_json(const std::string& path) {
   return out;
 }
 
-Inspection inspect_parquet(const std::string& path) {
-  const TableSchema schema = read_parquet_schema(path);
-  Inspection out{
-      {"kind", "parquet"}, {"path", path}, {"bytes", std::filesystem::file_size(path)}, {"rows", schema.rows}};
+Inspection inspect_columns(const char* kind, const std::string& path, const TableSchema& schema) {
+  Inspection out{{"kind", kind}, {"path", path}, {"bytes", bytes_of(path)}, {"rows", schema.rows}};
   out["columns"] = Inspection::array();
   for (const auto& [name, type] : schema.columns) out["columns"].push_back({{"name", name}, {"type", type}});
   return out;

@@ -33,8 +33,8 @@ Inspection inspect_table(const std::string& path, const TableForm& form);
 Inspection inspect_json_lines(const std::string& path);
 /// A JSON document: the questions of a file in SQuAD's format, else its keys.
 Inspection inspect_json(const std::string& path);
-/// A Parquet file: rows, and its columns with their types.
-Inspection inspect_parquet(const std::string& path);
+/// A file of columns, or a folder of such files: rows, and the columns with their types.
+Inspection inspect_columns(const char* kind, const std::string& path, const TableSchema& schema);
 /// An IDX file: type, dimensions, and the classes of a file of labels.
 Inspection inspect_idx(const std::string& path);
 /// Lines of plain text.

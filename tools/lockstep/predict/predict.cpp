@@ -18,9 +18,10 @@ class Predict : public Subcommand {
         ->check(CLI::IsMember({"text-classification", "sentence-embedding", "language-modeling", "image-classification",
                                "tabular-classification"}));
     app.add_option("--tokenizer", flags_.tokenizer, "folder of its tokenizer; default: the model's");
-    app.add_option("--file", flags_.file,
-                   "texts, one per line (default: standard input), or a table of texts (.csv, .tsv, .jsonl, .parquet); "
-                   "an IDX file of images or a folder of them; a table");
+    app.add_option(
+        "--file", flags_.file,
+        "texts, one per line (default: standard input), or a table of texts (.csv, .tsv, .jsonl, .parquet, .arrow); "
+        "an IDX file of images or a folder of them; a table");
     app.add_option("--text-column", flags_.text_columns,
                    "text column of a table of texts, or two for pairs; default: found by name, such as text");
     flags_.table.add(app);

@@ -51,8 +51,8 @@ PredictedText text_of_line(const std::string& line, const std::string& where) {
 }
 
 bool is_table(const PredictFlags& flags) {
-  static const std::array<std::string, 6> endings{".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet"};
-  if (!flags.text_columns.empty() || !flags.table.given().empty()) return true;
+  static const std::array<std::string, 7> endings{".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow"};
+  if (!flags.text_columns.empty() || !flags.table.given().empty() || is_saved_dataset(flags.file)) return true;
   return std::find(endings.begin(), endings.end(), format_ending(flags.file)) != endings.end();
 }
 
@@ -61,7 +61,7 @@ std::vector<std::string> text_columns(const PredictFlags& flags) {
   try {
     return text_columns_of_file(flags.file, flags.text_columns, flags.table.form());
   } catch (const UsageError& error) {
-    if (ending == ".json" || ending == ".parquet") throw;
+    if (ending == ".json" || ending == ".parquet" || ending == ".arrow" || is_saved_dataset(flags.file)) throw;
     throw UsageError(error.happened(), flags.file,
                      error.fix() + "; if each line is a text, pass the file on standard input");
   }

@@ -13,6 +13,15 @@
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
+namespace {
+
+ColumnNames names_of_schema(const TableSchema& schema) {
+  ColumnNames columns;
+  for (const auto& column : schema.columns) columns.push_back(column.first);
+  return columns;
+}
+
+}  // namespace
 
 std::string shown_columns(const ColumnNames& columns) {
   constexpr std::size_t kMost = 20, kMostBytes = 40;  // a file without a header has a row there
@@ -31,10 +40,9 @@ ColumnNames columns_of_texts(const std::string& path, const TableForm& form) {
   const std::string ending = format_ending(path);
   if (ending == ".txt") return {"text"};
   if (ending == ".json") return columns_of_json(path);
-  if (ending != ".parquet") return columns_of_file(path, form);
-  ColumnNames columns;
-  for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);
-  return columns;
+  if (ending == ".parquet") return names_of_schema(read_parquet_schema(path));
+  if (ending == ".arrow" || is_saved_dataset(path)) return names_of_schema(read_arrow_schema(path));
+  return columns_of_file(path, form);
 }
 
 void set_form(const TableForm& form, const std::string& path, TextFileOptions& options) {

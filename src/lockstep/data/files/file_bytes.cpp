@@ -24,9 +24,9 @@ void refuse_dataset_folder(const std::string& path) {
   for (const char* name : {"/dataset_info.json", "/state.json", "/dataset_dict.json"}) {
     if (::access((path + name).c_str(), F_OK) != 0) continue;
     throw Error(
-        "datasets.save_to_disk wrote this folder: it has Arrow files, which are not read", path,
-        "write JSON Lines, in Python: datasets.load_from_disk(FOLDER).to_json(\"data.jsonl\"); of a folder with "
-        "several splits, [\"train\"] of it");
+        "datasets.save_to_disk wrote this folder, and one file is read here", path,
+        "name it as a file of texts, to train, evaluate or predict; its state.json must be there. Or write JSON Lines, "
+        "in Python: datasets.load_from_disk(FOLDER).to_json(\"data.jsonl\")");
   }
 }
 

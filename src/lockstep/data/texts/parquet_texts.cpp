@@ -9,12 +9,6 @@ std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, c
   return texts_of_table(open_parquet_table(path), options, "parquet");
 }
 
-TableSchema read_parquet_schema(const std::string& path) {
-  const std::unique_ptr<Table> table = open_parquet_table(path);
-  TableSchema schema;
-  schema.rows = table->rows();
-  for (const TableField& field : table->fields()) schema.columns.emplace_back(field.name, field.type);
-  return schema;
-}
+TableSchema read_parquet_schema(const std::string& path) { return schema_of_table(*open_parquet_table(path)); }
 
 }  // namespace lockstep

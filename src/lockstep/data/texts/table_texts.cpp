@@ -153,4 +153,11 @@ std::shared_ptr<const TextDataset> texts_of_table(std::unique_ptr<Table> table, 
   return std::make_shared<TableTexts>(std::move(table), options, format);
 }
 
+TableSchema schema_of_table(const Table& table) {
+  TableSchema schema;
+  schema.rows = table.rows();
+  for (const TableField& field : table.fields()) schema.columns.emplace_back(field.name, field.type);
+  return schema;
+}
+
 }  // namespace lockstep

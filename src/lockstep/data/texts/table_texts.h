@@ -15,4 +15,7 @@ namespace lockstep {
 std::shared_ptr<const TextDataset> texts_of_table(std::unique_ptr<Table> table, const TextFileOptions& options,
                                                   const std::string& format);
 
+/// Rows, names and types.
+TableSchema schema_of_table(const Table& table);
+
 }  // namespace lockstep

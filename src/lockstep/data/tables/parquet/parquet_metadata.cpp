@@ -24,17 +24,17 @@ void read_time(CompactReader& in, ParquetNode& node) {
 }
 
 void read_logical_type(CompactReader& in, ParquetNode& node) {
-  constexpr std::int32_t kDecimal = 5, kTime = 7, kTimestamp = 8, kInteger = 10;
+  constexpr std::int32_t kDecimalField = 5, kTimeField = 7, kTimestampField = 8, kIntegerField = 10;
   in.read_struct([&](std::int32_t type) {
     node.logical_type = type;
-    if (type == kTime || type == kTimestamp) read_time(in, node);
-    if (type == kDecimal) {
+    if (type == kTimeField || type == kTimestampField) read_time(in, node);
+    if (type == kDecimalField) {
       in.read_struct([&](std::int32_t id) {
         if (id == 1) node.scale = in.integer();
         if (id == 2) node.precision = in.integer();
       });
     }
-    if (type == kInteger) {
+    if (type == kIntegerField) {
       in.read_struct([&](std::int32_t id) {
         if (id == 1) node.bits = in.integer();
         if (id == 2) node.is_signed = in.boolean();
