@@ -203,7 +203,7 @@ FAULTS = [
      "FlagSynonyms.OtherProgramsFlagsAreNotTheNearestName FlagSynonyms.NumbersOfRanksAreNamedAsByMpi"),
     (WORDS, "train_sampling_strategy, activation_checkpointing and arguments with another name here",
      "TrainingArguments.NewNamesOfHuggingFaceWork RefusedArguments.NameTheFlagAndTheFix"),
-    (WORDS, "zstd, zip, Arrow and Parquet files, folders of datasets and of images",
+    (WORDS, "zip, Arrow and Parquet files under other names, folders of datasets and of images",
      "ForeignFiles.AreCalledByTheirFormat ForeignFolders.OfDatasetsAndOfImagesSaySo"),
     (WORDS, "JSON that is neither rows nor SQuAD's, a lone surrogate", "ForeignJson.IsToldFromRowsAndFromSquad"),
     (WORDS, "models of other tasks and types, BERT without --mlm, merge-weights of a whole model",

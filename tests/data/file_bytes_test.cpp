@@ -8,7 +8,9 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/files/gzip.h"
+#include "lockstep/data/files/zstd.h"
 #include "tests/data/gzip_file.h"
+#include "tests/data/zstd_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -65,6 +67,21 @@ TEST(FileBytes, DamageIsAnError) {
 void write_sparse(const std::string& path, std::size_t bytes) {
   write_file_atomically(path, "begin");
   std::filesystem::resize_file(path, bytes);
+}
+
+TEST(FileBytes, InflatesZstdFrameByFrame) {
+  const TemporaryFolder folder;
+  for (const std::string& text : {std::string(), std::string("short"), std::string(300000, 'x')}) {
+    EXPECT_EQ(bytes_of(folder, zstd_bytes(text)), text);
+    EXPECT_EQ(bytes_of(folder, zstd_bytes("one ") + zstd_bytes(text) + zstd_bytes(" two")), "one " + text + " two");
+  }
+  const std::string good = zstd_bytes("some text that is long enough to be compressed, compressed, compressed");
+  for (std::size_t size = 4; size < good.size(); ++size) {
+    expect_error("the zstd file ends in the middle", [&] { bytes_of(folder, good.substr(0, size)); });
+  }
+  expect_error("the zstd file is damaged", [&] { bytes_of(folder, good + "abcdefgh"); });
+  expect_error("more than 10 bytes", [&] { unzstd(zstd_bytes(std::string(11, 'z')), "file", 10); });
+  EXPECT_EQ(unzstd(zstd_bytes(std::string(11, 'z')), "file", 11), std::string(11, 'z'));
 }
 
 TEST(FileBytes, AFileThatIsCutWhileItIsInUseIsAnErrorAndNoSignal) {

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/data/gzip_file.h"
+#include "tests/data/zstd_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -52,7 +53,7 @@ constexpr const char* kReviewsCsv =
 
 TEST_F(TextFile, ReadsCsvWithQuotedLineEnds) {
   const std::string reviews = kReviewsCsv;
-  for (const std::string& content : {reviews, gzip_bytes(reviews), "\xef\xbb\xbf" + reviews}) {
+  for (const std::string& content : {reviews, gzip_bytes(reviews), zstd_bytes(reviews), "\xef\xbb\xbf" + reviews}) {
     const auto dataset = open_text_file(file("reviews.csv", content), columns({"review"}, "stars"));
     EXPECT_EQ(rows(*dataset), (Rows{"Good, really\ngood=2", "So so=1", "He said \"no\"=0"}));
     EXPECT_EQ(dataset->labels(), (Labels{{"1", 0}, {"3", 1}, {"5", 2}}));
@@ -132,6 +133,7 @@ TEST_F(TextFile, ReadsJsonByItsContent) {
     const auto dataset = open_text_file(file("a.json", content), options);
     EXPECT_EQ(rows(*dataset), want) << content;
     EXPECT_EQ(open_text_file(file("a.json.gz", gzip_bytes(content)), options)->size(), 2);
+    EXPECT_EQ(open_text_file(file("a.json.zst", zstd_bytes(content)), options)->size(), 2);
   }
   EXPECT_EQ(open_text_file(file("a.json", "[\n" + one + ",\n" + two + "]"), options)->where(1), folder_ / "a.json:3");
   for (const auto& [content, problem] :

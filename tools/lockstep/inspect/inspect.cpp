@@ -17,10 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file name without ".gz", whose ending shows the format of the content.
+// The file name without ".gz" or ".zst", whose ending shows the format of the content.
 std::string content_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
-  return ends_with(name, ".gz") ? name.substr(0, name.size() - 3) : name;
+  for (const std::string ending : {".gz", ".zst"}) {
+    if (ends_with(name, ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
 }
 
 // IDX files are recognised by their names, or by their first bytes: two zeros, a type, a number of dimensions.
@@ -39,7 +42,7 @@ class Inspect : public Subcommand {
     app.add_option("path", path_,
                    "weights (.safetensors, .safetensors.index.json), a model folder, a checkpoint or a folder of "
                    "checkpoints, config.json, tokenizer.json, a table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, "
-                   ".arrow, .txt, an IDX file, or a folder of these; data may be compressed (.gz)")
+                   ".arrow, .txt, an IDX file, or a folder of these; data may be compressed (.gz, .zst)")
         ->required();
     app.add_flag("--json", json_, "print one JSON object instead of text");
     table_.add(app);

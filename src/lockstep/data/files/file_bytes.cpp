@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/files/gzip.h"
 #include "lockstep/data/files/text_encoding.h"
+#include "lockstep/data/files/zstd.h"
 
 namespace lockstep {
 namespace {
@@ -72,10 +73,12 @@ FileBytes FileBytes::open_raw(const std::string& path) {
 
 FileBytes FileBytes::open(const std::string& path) {
   FileBytes raw = open_raw(path);
-  if (!is_gzip(raw.view())) return raw;
+  const bool has_gzip = is_gzip(raw.view());
+  if (!has_gzip && !is_zstd(raw.view())) return raw;
   FileBytes file;
   file.path_ = path;
-  file.content_ = gunzip(raw.view(), path, most_inflated_bytes(raw.view().size()));
+  const std::size_t most_bytes = most_inflated_bytes(raw.view().size());
+  file.content_ = has_gzip ? gunzip(raw.view(), path, most_bytes) : unzstd(raw.view(), path, most_bytes);
   file.view_ = file.content_;
   return file;
 }

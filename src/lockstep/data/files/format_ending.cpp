@@ -8,7 +8,7 @@ namespace lockstep {
 
 std::string format_ending(const std::string& path) {
   std::filesystem::path name = lower_case(std::filesystem::path(path).filename().string());
-  if (name.extension() == ".gz") name = name.stem();
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
   return name.extension().string();
 }
 

@@ -33,12 +33,11 @@ constexpr const char* kToCsv =
     "write it as JSON Lines, in Python: datasets.load_dataset(...).to_json(\"data.jsonl\"), or "
     "pandas.read_...(FILE).to_json(\"data.jsonl\", orient=\"records\", lines=True)";
 constexpr BinaryFormat kBinaryFormats[] = {
-    {"\x28\xb5\x2f\xfd"sv, "zstd-compressed", "decompress it: zstd -d FILE; only gzip is read as it is"},
-    {"BZh"sv, "bzip2-compressed", "decompress it: bunzip2 -k FILE; only gzip is read as it is"},
+    {"BZh"sv, "bzip2-compressed", "decompress it: bunzip2 -k FILE; gzip and zstd are read as they are"},
     {"\xfd"
      "7zXZ\0"sv,
-     "xz-compressed", "decompress it: xz -dk FILE; only gzip is read as it is"},
-    {"\x04\x22\x4d\x18"sv, "lz4-compressed", "decompress it: lz4 -d FILE; only gzip is read as it is"},
+     "xz-compressed", "decompress it: xz -dk FILE; gzip and zstd are read as they are"},
+    {"\x04\x22\x4d\x18"sv, "lz4-compressed", "decompress it: lz4 -d FILE; gzip and zstd are read as they are"},
     {"PK\x03\x04"sv, "a zip archive (or a spreadsheet, which is one)",
      "unpack it: unzip FILE; of a spreadsheet, save the sheet as CSV"},
     {"7z\xbc\xaf\x27\x1c"sv, "a 7-zip archive", "unpack it: 7z x FILE"},
