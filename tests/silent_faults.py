@@ -115,6 +115,12 @@ FAULTS = [
     (DATA, "elastic_loop over other data, which every restart repeated",
      "ElasticLoopJobs.RanksThatReadOtherDataAreRefused"),
     (DATA, "labels that differ by case or blanks alone", "Spellings.ThatAreProbablySlipsAreWarnedAbout"),
+    (DATA, "gather_for_metrics of flattened tokens, of half a batch, or after an inner loop: elements were lost",
+     "GatherForMetrics.RefusesATensorWhoseFirstDimensionIsNotTheBatch "
+     "GatherForMetrics.RefusesFlattenedBatchesOfTorchLoaders GatherForMetrics.RefusesOnAllRanksWhatOneRankGives "
+     "GatherForMetrics.IsNotCutByALoopAroundTheOneThatHasEnded GatherForMetrics.TakesTheInnermostLoopThatRuns"),
+    (DATA, "gather_for_metrics after its loop, which counts repeated samples",
+     "GatherForMetrics.AfterItsLoopWarnsOnceOfRepeatedSamples GatherForMetrics.AfterALoopOverATorchLoaderWarns"),
     (ROWS, "a .tsv file with plain quotes, as GLUE's: rows were joined",
      "RowsOfTables.QuotesArePlainCharactersIfAFlagSaysSo RowsOfTables.JoinedLinesAreSaidByATraining "
      "JoinedRows.OfATableWithTabsAreSaidWithTheirLine"),

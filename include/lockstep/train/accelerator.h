@@ -122,8 +122,11 @@ class Accelerator : public PartialState {
   /// Concatenates all ranks' tensors along the first dimension, with the same result on every rank; scalars become a
   /// vector. Tensors have the same shape on every rank, and any dtype. Collective, like all functions below.
   at::Tensor gather(const at::Tensor& tensor);
-  /// Gathers tensors that belong to the samples of the current batch. The result omits the samples that were repeated
-  /// to make batches even, and has the order of the dataset (of the epoch, if that is shuffled).
+  /// Gathers tensors that belong to the samples of the current batch, which is the one that a prepared loader returned
+  /// last. The result omits the samples that were repeated to make batches even, and has the order of the dataset (of
+  /// the epoch, if that is shuffled). After a loop nothing is omitted; if samples were repeated, a warning says so.
+  /// @throws Error  on every rank, if one's tensor has another number of elements along dimension 0 than its batch has
+  /// samples; an empty one contributes nothing
   at::Tensor gather_for_metrics(const at::Tensor& tensor);
   /// @param reduction  sum, mean, max, min or none
   at::Tensor reduce(const at::Tensor& tensor, const std::string& reduction = "sum", double scale = 1);

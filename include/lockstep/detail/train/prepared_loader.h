@@ -62,10 +62,11 @@ class PreparedLoader::Iterator {
 
  private:
   friend class PreparedLoader;
-  Iterator(LoaderReading& reading, DataLoader::Iterator inner, std::int64_t index);
+  Iterator(const std::shared_ptr<LoaderReading>& reading, DataLoader::Iterator inner, std::int64_t index);
   void tell();
 
   LoaderReading* reading_;
+  std::shared_ptr<const void> in_use_;  // of all copies; the last one that goes ends the pass
   DataLoader::Iterator inner_;
   std::int64_t index_;
 };

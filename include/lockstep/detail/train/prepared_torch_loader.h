@@ -90,7 +90,7 @@ class PreparedTorchLoader<Loader>::Reading {
     position_.samples_before = -1;  // gathered tensors stay in the order of ranks
     position_.is_kept = false;
   }
-  ~Reading() { finished(); }
+  ~Reading() { active_->left(position_); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
@@ -100,6 +100,7 @@ class PreparedTorchLoader<Loader>::Reading {
     first_.clear();
     ready_.clear();
     has_ended_ = false;
+    pass_ = {};
     const auto start = [this] { next_.emplace(loader_->begin()); };
     if (kIsShare) {
       start();
@@ -115,13 +116,18 @@ class PreparedTorchLoader<Loader>::Reading {
     while (!has_ended_ && static_cast<std::int64_t>(ready_.size()) <= read_ahead_) {
       if (auto own = read()) ready_.push_back(std::move(*own));
     }
-    finished();
-    if (ready_.empty()) return std::nullopt;
+    if (ready_.empty()) {
+      if (active_->left(position_)) active_->ended = pass_;
+      return std::nullopt;
+    }
     Own own = std::move(ready_.front());
     ready_.pop_front();
     position_.unrepeated = own.unrepeated;
+    position_.samples = own.unrepeated < 0 ? -1 : Rows::count(own.batch);
+    if (own.unrepeated >= 0) pass_.samples += position_.samples;
+    if (own.unrepeated >= 0) pass_.repeated += position_.samples - own.unrepeated;
     position_.batches_left = static_cast<std::int64_t>(ready_.size());
-    active_->push_back(&position_);
+    active_->returned(position_);
     return on_device(std::move(own.batch));
   }
 
@@ -134,7 +140,6 @@ class PreparedTorchLoader<Loader>::Reading {
   };
 
   std::int64_t batch_size() const { return static_cast<std::int64_t>(loader_->options().batch_size); }
-  void finished() { active_->erase(std::remove(active_->begin(), active_->end(), &position_), active_->end()); }
 
   std::optional<Own> read() {
     if (has_ended_) return std::nullopt;
@@ -238,6 +243,7 @@ class PreparedTorchLoader<Loader>::Reading {
   std::int64_t read_ahead_;
   std::shared_ptr<ActiveLoaders> active_;
   LoaderPosition position_;
+  ActiveLoaders::Pass pass_;
   std::optional<decltype(std::declval<Loader&>().begin())> next_;
   std::vector<Batch> first_;  // of this pass: one batch of each rank, or only one
   std::deque<Own> ready_;

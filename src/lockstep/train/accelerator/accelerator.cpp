@@ -138,8 +138,8 @@ DistributedDataParallelOptions Accelerator::ddp_options() const {
 }
 
 void Accelerator::begin_micro_batch() {
-  const bool ends_with_loader = options_.sync_with_dataloader && !loaders_->empty();
-  state_->accumulation.begin(ends_with_loader ? loaders_->back()->batches_left : -1);
+  const bool ends_with_loader = options_.sync_with_dataloader && loaders_->innermost() != nullptr;
+  state_->accumulation.begin(ends_with_loader ? loaders_->innermost()->batches_left : -1);
 }
 
 void Accelerator::check_slices_alone() const {

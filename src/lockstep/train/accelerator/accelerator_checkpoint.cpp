@@ -60,7 +60,8 @@ Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
 }
 
 void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
-  if (std::all_of(loaders.begin(), loaders.end(), [](const LoaderPosition* each) { return each->is_kept; })) return;
+  const std::vector<const LoaderPosition*>& reading = loaders.reading;
+  if (std::all_of(reading.begin(), reading.end(), [](const LoaderPosition* each) { return each->is_kept; })) return;
   log_warning(
       "save_state: the position in a loader of torch::data is not kept; save between epochs, or count its batches and "
       "call skip_first_batches after load_state");

@@ -5,8 +5,12 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/text/count_of.h"
 #include "lockstep/train/accelerator.h"
 #include "lockstep/train/filled_tensor.h"
 
@@ -20,6 +24,81 @@ ReduceOp operation_of(const std::string& reduction) {
   if (reduction == "min") return ReduceOp::Min;
   throw Error(fmt::format("reduction is '{}'", reduction), "Accelerator::reduce", "use sum, mean, max, min or none");
 }
+
+// What each rank says of its tensor, before metrics are gathered.
+enum MetricColumn : std::int64_t {
+  kRows,            // along dimension 0
+  kSamplesBefore,   // this rank's samples before the batch; -1: not dealt one by one
+  kSamplesInAll,    // behind which samples are repeated; -1: nowhere
+  kUnrepeated,      // rows at the begin that are not repeated
+  kSamplesOfBatch,  // -1: unknown
+  kRepeatedBefore,  // samples that were repeated in the loop that ended, if the tensor is of all of them
+  kMetricColumns
+};
+
+at::Tensor own_metric_header(std::int64_t rows, const ActiveLoaders& loaders) {
+  // A rank that has run out of batches contributes nothing, whatever loop is around.
+  const LoaderPosition* mine = rows == 0 ? nullptr : loaders.innermost();
+  std::vector<std::int64_t> header(kMetricColumns, -1);
+  header[kRows] = header[kUnrepeated] = rows;
+  header[kRepeatedBefore] = 0;
+  if (mine != nullptr) {
+    header[kSamplesBefore] = mine->samples_before;
+    if (mine->repeats_samples) header[kSamplesInAll] = mine->dataset_size;
+    if (mine->unrepeated >= 0) header[kUnrepeated] = mine->unrepeated;
+    header[kSamplesOfBatch] = mine->samples;
+  } else if (loaders.reading.empty() && loaders.ended.samples > 0 && rows >= loaders.ended.samples) {
+    header[kRepeatedBefore] = loaders.ended.repeated;
+  }
+  return torch::tensor(header, at::kLong);
+}
+
+class MetricHeaders {
+ public:
+  explicit MetricHeaders(const at::Tensor& of_all) : headers_(of_all.view({-1, kMetricColumns})) {}
+
+  std::int64_t of(std::int64_t rank, MetricColumn column) const { return headers_[rank][column].item<std::int64_t>(); }
+  std::int64_t sum(MetricColumn column) const { return headers_.select(1, column).sum().item<std::int64_t>(); }
+
+  // All ranks find the same, so none waits for another.
+  void require_samples(const Membership& membership) const {
+    for (std::int64_t rank = 0; rank < headers_.size(0); ++rank) {
+      const std::int64_t rows = of(rank, kRows), samples = of(rank, kSamplesOfBatch);
+      if (samples < 0 || rows == samples) continue;
+      throw Error(
+          fmt::format("gather_for_metrics was given {} along dimension 0 on rank {}, and the batch that a "
+                      "prepared loader returned last has {}: which belong to repeated samples is unknown",
+                      count_of(rows, "element"), rank, count_of(samples, "sample")),
+          membership.where(),
+          fmt::format(
+              "reshape it so that dimension 0 is the batch, as by view({{{}, -1}}); if it is not of this batch, "
+              "as after a loop inside another one, use gather, and cut the result yourself",
+              samples));
+    }
+  }
+
+  // The rows to keep of what was gathered, in the dataset's order.
+  std::vector<std::int64_t> kept() const {
+    const std::int64_t ranks = headers_.size(0), largest = max(kRows);
+    const std::int64_t samples_before = max(kSamplesBefore), samples = max(kSamplesInAll);
+    const bool is_of_loader = samples_before >= 0;
+    std::vector<std::int64_t> kept;
+    for (std::int64_t place = 0; place < largest * ranks; ++place) {
+      // Samples were dealt to the ranks one by one. Tensors that belong to no loader stay in the order of ranks.
+      const std::int64_t rank = is_of_loader ? place % ranks : place / largest;
+      const std::int64_t sample = is_of_loader ? place / ranks : place % largest;
+      const bool is_there = sample < std::min(of(rank, kRows), of(rank, kUnrepeated));
+      const bool is_repeated = samples >= 0 && samples_before * ranks + place >= samples;
+      if (is_there && !is_repeated) kept.push_back(rank * largest + sample);
+    }
+    return kept;
+  }
+
+ private:
+  std::int64_t max(MetricColumn column) const { return headers_.select(1, column).max().item<std::int64_t>(); }
+
+  at::Tensor headers_;
+};
 
 }  // namespace
 
@@ -37,29 +116,16 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
     throw Error("gather_for_metrics was given a scalar, which belongs to no sample", "Accelerator",
                 "give it a tensor with an element for each sample of the batch, or use gather");
   }
-  // Without repeated samples, some ranks may have a smaller last batch, or none.
-  const LoaderPosition* mine = loaders_->empty() ? nullptr : loaders_->back();
-  const std::int64_t before = mine != nullptr ? mine->samples_before : -1;
-  const std::int64_t end = mine != nullptr && mine->repeats_samples ? mine->dataset_size : -1;
-  const std::int64_t unrepeated = mine != nullptr && mine->unrepeated >= 0 ? mine->unrepeated : tensor.size(0);
-  const at::Tensor headers = gather(torch::tensor({tensor.size(0), before, end, unrepeated}, at::kLong)).view({-1, 4});
-  const std::int64_t largest = headers.select(1, 0).max().item<std::int64_t>();
-  const std::int64_t samples_before = headers.select(1, 1).max().item<std::int64_t>();
-  const std::int64_t samples = headers.select(1, 2).max().item<std::int64_t>();
-  const at::Tensor all = gather(pad_across_processes(tensor));
-  const std::int64_t ranks = num_processes();
-  const bool is_of_loader = samples_before >= 0;
-  std::vector<std::int64_t> kept;
-  for (std::int64_t place = 0; place < largest * ranks; ++place) {
-    // Samples were dealt to the ranks one by one. Tensors that belong to no loader stay in the order of ranks.
-    const std::int64_t rank = is_of_loader ? place % ranks : place / largest;
-    const std::int64_t sample = is_of_loader ? place / ranks : place % largest;
-    const bool is_there =
-        sample < std::min(headers[rank][0].item<std::int64_t>(), headers[rank][3].item<std::int64_t>());
-    const bool is_repeated = samples >= 0 && samples_before * ranks + place >= samples;
-    if (is_there && !is_repeated) kept.push_back(rank * largest + sample);
+  const MetricHeaders headers(gather(own_metric_header(tensor.size(0), *loaders_)));
+  headers.require_samples(process_group().membership());
+  if (is_main_process() && headers.sum(kRepeatedBefore) > 0 && !std::exchange(loaders_->has_warned, true)) {
+    log_warning(
+        "gather_for_metrics was called after its loop, and does not leave out what was repeated to fill the last "
+        "batches of the ranks ({}); call it in the loop, for each batch",
+        count_of(headers.sum(kRepeatedBefore), "sample"));
   }
-  return all.index_select(0, torch::tensor(kept, at::kLong).to(all.device()));
+  const at::Tensor all = gather(pad_across_processes(tensor));
+  return all.index_select(0, torch::tensor(headers.kept(), at::kLong).to(all.device()));
 }
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, const std::string& reduction, double scale) {

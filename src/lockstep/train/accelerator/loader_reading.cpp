@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -61,7 +60,8 @@ DataLoaderOptions options_of_share(const DataLoader& loader, const LoaderShare& 
 }  // namespace
 
 LoaderReading::LoaderReading(const DataLoader& loader, const LoaderShare& share, std::shared_ptr<ActiveLoaders> active)
-    : world_size_(share.world_size),
+    : rank_(share.rank),
+      world_size_(share.world_size),
       device_(share.device),
       loader_(loader.dataset(), options_of_share(loader, share), sharded_sampler(loader, share)),
       active_(std::move(active)) {
@@ -81,6 +81,8 @@ DataLoader::Iterator LoaderReading::begin() {
   loader_.sampler()->set_epoch(next_epoch_++);
   is_within_epoch_ = true;
   is_loaded_ = false;
+  ++passes_;
+  taken_ = loader_.state().position;
   return loader_.begin();
 }
 
@@ -89,22 +91,33 @@ void LoaderReading::load_state(const SamplerState& state) {
   next_epoch_ = state.epoch;
   is_within_epoch_ = false;
   is_loaded_ = true;
+  taken_ = -1;  // the next batch of a loop that continues does not begin here
 }
 
 void LoaderReading::handed_out(std::int64_t index) {
+  const std::int64_t taken = loader_.state().position;
   position_.samples_before = index * batch_size();
+  position_.samples = taken_ < 0 ? -1 : taken - taken_;
+  if (taken_ >= 0) taken_ = taken;
   position_.batches_left = loader_.size() - index - 1;
-  finished();
-  active_->push_back(&position_);
+  active_->returned(position_);
 }
 
 void LoaderReading::ended() {
   is_within_epoch_ = false;
-  finished();
+  left();
 }
 
-void LoaderReading::finished() {
-  active_->erase(std::remove(active_->begin(), active_->end(), &position_), active_->end());
+void LoaderReading::left(std::int64_t pass) {
+  if (pass == passes_) left();
+}
+
+void LoaderReading::left() {
+  if (!active_->left(position_) || position_.batches_left > 0) return;
+  // Samples were dealt to the ranks one by one.
+  const std::int64_t own = loader_.sampler()->size();
+  const std::int64_t last = (own - 1) * world_size_ + rank_;
+  active_->ended = {own, position_.repeats_samples && last >= position_.dataset_size ? 1 : 0};
 }
 
 }  // namespace lockstep

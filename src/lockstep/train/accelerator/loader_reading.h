@@ -14,7 +14,7 @@ namespace lockstep {
 class LoaderReading {
  public:
   LoaderReading(const DataLoader& loader, const LoaderShare& share, std::shared_ptr<ActiveLoaders> active);
-  ~LoaderReading() { finished(); }
+  ~LoaderReading() { active_->left(position_); }
   LoaderReading(const LoaderReading&) = delete;
   LoaderReading& operator=(const LoaderReading&) = delete;
 
@@ -25,6 +25,8 @@ class LoaderReading {
 
   /// Begins the next epoch.
   DataLoader::Iterator begin();
+  /// How many passes have begun.
+  std::int64_t passes() const { return passes_; }
   std::int64_t next_epoch() const { return next_epoch_; }
   void set_next_epoch(std::int64_t epoch) { next_epoch_ = epoch; }
   SamplerState state() const;
@@ -34,15 +36,21 @@ class LoaderReading {
   void handed_out(std::int64_t index);
   /// All batches of the epoch were returned.
   void ended();
+  /// Nobody holds an iterator of pass number `pass`, counted from 1, any more: a loop that breaks leaves the loader,
+  /// too.
+  void left(std::int64_t pass);
 
  private:
-  void finished();
+  void left();
 
+  int rank_;
   int world_size_;
   c10::Device device_;
   DataLoader loader_;
   LoaderPosition position_;
   std::shared_ptr<ActiveLoaders> active_;  // of the Accelerator: its loaders in use
+  std::int64_t passes_ = 0;
+  std::int64_t taken_ = -1;  // samples of the epoch up to the batch that was returned last; -1: unknown
   std::int64_t next_epoch_ = 0;
   bool is_within_epoch_ = false;  // the epoch has batches left, or had when its loop ended
   bool is_loaded_ = false;        // the next range-for begins at the sampler's position

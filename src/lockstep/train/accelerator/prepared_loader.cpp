@@ -23,7 +23,7 @@ void PreparedLoader::load_state(const SamplerState& state) { reading_->load_stat
 PreparedLoader::Iterator PreparedLoader::begin() {
   DataLoader::Iterator first = reading_->begin();
   const std::int64_t size = reading_->batch_size();
-  return Iterator(*reading_, std::move(first), (reading_->loader().state().position + size - 1) / size - 1);
+  return Iterator(reading_, std::move(first), (reading_->loader().state().position + size - 1) / size - 1);
 }
 
 void PreparedLoader::skip_first_batches(std::int64_t batches) {
@@ -34,8 +34,13 @@ void PreparedLoader::skip_first_batches(std::int64_t batches) {
   load_state(state);
 }
 
-PreparedLoader::Iterator::Iterator(LoaderReading& reading, DataLoader::Iterator inner, std::int64_t index)
-    : reading_(&reading), inner_(std::move(inner)), index_(index) {
+PreparedLoader::Iterator::Iterator(const std::shared_ptr<LoaderReading>& reading, DataLoader::Iterator inner,
+                                   std::int64_t index)
+    : reading_(reading.get()), inner_(std::move(inner)), index_(index) {
+  const auto leave = [loader = std::weak_ptr<LoaderReading>(reading), pass = reading->passes()](const void*) {
+    if (const auto still = loader.lock()) still->left(pass);
+  };
+  in_use_ = std::shared_ptr<const void>(reading_, leave);
   tell();
 }
 
