@@ -137,6 +137,13 @@ FAULTS = [
      "Dialects.AreDecidedByTheEndOfTheFilesOwnName Dialects.AreThoseOfAFlagWhateverTheNameSays "
      "Dialects.OfTextsAreThoseOfAFlagToo CsvDialect.IsWhatTheFilesOwnNameSaysUnlessOneIsGiven"),
     (ROWS, "pandas' index, which became a feature", "TableColumns.WithoutANameAreNoFeatures"),
+    (ROWS, "decimal commas, thousands, percent, currencies, dates and names in a table: each value became a category",
+     "ColumnWords.ThatWereProbablyMeantOtherwiseAreWarnedAbout NumberSpelling.OfColumnsIsSaidByATraining "
+     "NumberSpelling.SaysHowProgramsWriteTheNumber NumberSpelling.KnowsDates"),
+    (ROWS, "labels with a decimal comma or a blank, which became classes",
+     "NumberSpelling.OfLabelsIsSaid NumberSpelling.OfLabelsIsSaidByATraining"),
+    (WORDS, "one label among numbers that is not one: the refusal named another label and no row",
+     "NumberSpelling.OfOneLabelAmongFractionsIsRefusedWithItsRow"),
     (ROWS, "lines that end with CR, of which lockstep predict made one", "PredictBadInput.LinesEndAsTheyDoInATraining "
      "TokenizeCommand.LinesMayEndWithCr"),
     (ROWS, "line breaks and end-of-text tokens in language modelling",

@@ -84,7 +84,7 @@ TEST(GatherForMetrics, RefusesFlattenedBatchesOfTorchLoaders) {
                  {"12 elements along dimension 0 on rank 0", "has 4 samples"});
 }
 
-// If one rank alone gives another size, no rank waits for it.
+// If only one rank gives another size, no rank waits for it.
 TEST(GatherForMetrics, RefusesOnAllRanksWhatOneRankGives) {
   expect_refusal(metric_refusals(3,
                                  [](Accelerator& accelerator) {

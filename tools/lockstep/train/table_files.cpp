@@ -3,20 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
-#include "lockstep/base/text/lower_case.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/csv/delimiter_hint.h"
 #include "lockstep/data/csv_reader.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/nsl_kdd.h"
 #include "lockstep/data/texts/text_row_checks.h"
+#include "tools/lockstep/train/column_cells.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
@@ -26,44 +23,8 @@ constexpr std::int64_t kRowsLookedAt = 10000;
 constexpr std::uint64_t kLargestEncodingBytes = 64 << 20;
 constexpr const char* kUsualLabel = "label";
 
-bool is_number(const std::string& text) {
-  if (text.empty()) return false;
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return *end == '\0';
-}
-
-// A cell that marks an unknown value, in the form of other programs.
-bool is_missing(const std::string& text) {
-  static const std::set<std::string> words{"nan", "na", "n/a", "null", "none", "?"};
-  return text.find_first_not_of(" \t") == std::string::npos || words.count(lower_case(text)) != 0;
-}
-
-// The kinds of cells in one column. A cell without a value does not make a column of numbers a column of words: reading
-// it refuses the cell, with its location.
-struct CellCount {
-  std::int64_t numbers = 0;
-  std::int64_t missing = 0;
-  std::int64_t others = 0;
-  std::string first_other;  // and its location
-
-  void add(const std::string& text, const std::function<std::string()>& where) {
-    if (is_missing(text)) {
-      ++missing;
-    } else if (is_number(text)) {
-      ++numbers;
-    } else if (++others == 1) {
-      first_other = fmt::format("{:?}, {}", text.substr(0, 40), where());
-    }
-  }
-  bool is_numeric() const { return numbers > 0 && others == 0; }
-  bool is_blank() const { return numbers == 0 && others == 0; }
-  // Most cells are numbers, so the column may be a category by mistake, with a feature for each number.
-  bool is_doubtful() const { return others > 0 && numbers > others; }
-};
-
-std::vector<CellCount> count_cells(CsvTokenizer& records, std::size_t columns) {
-  std::vector<CellCount> counts(columns);
+std::vector<ColumnCells> count_cells(CsvTokenizer& records, std::size_t columns) {
+  std::vector<ColumnCells> counts(columns);
   std::vector<CsvField> fields;
   std::string storage;
   for (std::int64_t row = 0; row < kRowsLookedAt && records.next(fields); ++row) {
@@ -74,10 +35,9 @@ std::vector<CellCount> count_cells(CsvTokenizer& records, std::size_t columns) {
   return counts;
 }
 
-void require_something_to_learn(const CsvSchema& schema, const std::vector<CellCount>& counts, const std::string& path,
-                                const std::string& label) {
-  const auto is_empty = [](const CellCount& cells) { return cells.numbers + cells.missing + cells.others == 0; };
-  if (std::all_of(counts.begin(), counts.end(), is_empty)) {
+void require_something_to_learn(const CsvSchema& schema, const std::vector<ColumnCells>& counts,
+                                const std::string& path, const std::string& label) {
+  if (std::all_of(counts.begin(), counts.end(), [](const ColumnCells& cells) { return cells.is_empty(); })) {
     throw UsageError("the file has a header and no rows", path, "add rows below the header");
   }
   const auto is_feature = [](const CsvColumn& column) {
@@ -95,7 +55,7 @@ bool has_name(const std::string& column) {
 
 // A column without a name is the index of the rows, which pandas' to_csv and R's write.csv write first. As a feature it
 // would tell the order of the rows, which is often that of the labels.
-std::string reason_to_leave_out(const std::string& column, const CellCount& cells) {
+std::string reason_to_leave_out(const std::string& column, const ColumnCells& cells) {
   if (!has_name(column)) {
     return "it has no name, as the numbers of rows that pandas' to_csv writes (index=False leaves them out); if it is "
            "a feature, give it a name";
@@ -125,19 +85,18 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   CsvTokenizer records(file.view(), train_file, schema.dialect);
   std::vector<CsvField> header;
   if (form.has_header) records.next(header);
-  const std::vector<CellCount> counts = count_cells(records, names.size());
+  const std::vector<ColumnCells> counts = count_cells(records, names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const CellCount& cells = counts[i];
+    const ColumnCells& cells = counts[i];
     const std::string why_not = reason_to_leave_out(names[i], cells);
     CsvColumn column = names[i] == label    ? label_column(label)
                        : !why_not.empty()   ? ignored_column(names[i])
                        : cells.is_numeric() ? number_column(names[i], CsvColumn::Scaling::Standard)
                                             : category_column(names[i]);
     if (column.kind == CsvColumn::Kind::Category) column.unknown_allowed = true;
-    if (column.kind == CsvColumn::Kind::Category && cells.is_doubtful()) {
-      warnings.push_back(fmt::format(
-          "the column \"{}\" of {} is read as words: besides {} numbers it has {} other value{}, the first {}",
-          names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s", cells.first_other));
+    if (column.kind == CsvColumn::Kind::Category) {
+      const std::vector<std::string> of_words = cells.warnings_of_words(names[i], train_file);
+      warnings.insert(warnings.end(), of_words.begin(), of_words.end());
     }
     if (column.kind == CsvColumn::Kind::Ignored) {
       warnings.push_back(
@@ -161,7 +120,7 @@ void require_commas(const TableForm& form, const std::string& path) {
 bool looks_like_nsl_kdd(const std::string& path, const TableForm& form, const std::string& label) {
   if (!may_have_commas(form) || (!form.has_header && !label.empty())) return false;
   const std::vector<std::string> first = columns_of_file(path, {form.dialect});
-  return (first.size() == 42 || first.size() == 43) && is_number(first.front());
+  return (first.size() == 42 || first.size() == 43) && is_number_text(first.front());
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/class_counts.h"
 #include "tools/lockstep/train/label_sets.h"
+#include "tools/lockstep/train/number_spelling.h"
 #include "tools/lockstep/train/problem_type.h"
 #include "tools/lockstep/train/text_columns.h"
 #include "tools/lockstep/train/training_task.h"
@@ -189,6 +190,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   std::shared_ptr<const TextDataset> train_rows;
   if (!flags.train_file.empty()) {
     train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, seed, nullptr, task.data_arguments);
+    if (flags.problem_type.empty()) require_numbers_or_names(*train_rows, flags.train_file);
   }
   LabelMeaning labels = meaning_of(flags, train_rows.get());
   if (labels.names.empty() && train_rows) {
@@ -219,6 +221,10 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     if (args.group_by_length) task.lengths = samples->lengths();
     task.train = with_labels(labels, samples, *train_rows, flags.train_file, RowPolicy::Refuse);
     if (!are_classes) task.data_arguments["label_values"] = recorded_values(train_rows->labels());
+  }
+  if (train_rows && are_classes && flags.problem_type.empty()) {
+    const auto of_numbers = warnings_of_number_labels(names_of(train_rows->labels()), flags.train_file);
+    task.warnings.insert(task.warnings.end(), of_numbers.begin(), of_numbers.end());
   }
   if (!flags.validation_file.empty()) {
     const auto rows =
