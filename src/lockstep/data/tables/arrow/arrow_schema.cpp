@@ -19,6 +19,7 @@ ArrowLayout layout_of(ArrowType kind, const std::optional<FlatTable>& type) {
   if (kind == ArrowType::Int && type) return layout_of_int(*type);
   if (kind != ArrowType::FloatingPoint) return {kind};
   const int precision = type ? type->number<std::int16_t>(0, 0) : 0;
+  if (precision < 0 || precision > 2) throw TableFault(fmt::format("a number has the precision {}", precision));
   return {kind, 16 << precision};
 }
 
