@@ -128,7 +128,8 @@ FAULTS = [
      "RowsOfTables.WithoutAHeaderColumnsAreNumbered JoinedRows.TheFirstRecordOfATableWithoutAHeaderIsARow"),
     (ROWS, "rows that --invalid-texts, --empty-texts and --missing-labels leave out",
      "RowsOfTables.RowsThatAreLeftOutAreCounted JoinedRows.ThatAreLeftOutAreCountedAtTheUsualLevel"),
-    (ROWS, "a lone quote in a .csv file, which joined rows", "JoinedRows.OfALoneQuoteAmongCommasAreSaidToo "
+    (ROWS, "a lone quote in a .csv file, which joined rows, one of them with a rare label or a blank field",
+     "JoinedRows.OfALoneQuoteAmongCommasAreSaidToo "
      "JoinedRows.OfATableOfNumbersAreSaid"),
     (ROWS, "--quoting, --no-header and --delimiter, which tables of numbers and tokenizer train ignored",
      "RowsOfTables.TablesOfNumbersAreReadAsFlagsSay RowsOfTables.TablesOfNumbersSayWhichColumnIsMissing "

@@ -70,10 +70,16 @@ TEST_F(JoinedRows, OfALoneQuoteAmongCommasAreSaidToo) {
   EXPECT_TRUE(is_said("id,text,label\n1,\"a,pos\r\n2,b\",pos\r\n3,c,neg\n"));
   EXPECT_TRUE(is_said("text;label\n\"a;1\rb\";0\nc;1\n", ";"));
   EXPECT_TRUE(is_said("text,label\n\"a,0.5\nb\",2.25\nc,1\n"));
+  // One inner line with a label of its own, a slip, or a blank field, changes nothing.
+  EXPECT_TRUE(is_said("text,label\n\"a,neg\nb,godo\nc,pos\nd\",neg\ne,pos\n"));
+  EXPECT_TRUE(is_said("note,text,label\nn,\"a,neg\nn,b,neg\n,c,pos\nn,d\",neg\nn,e,pos\n"));
+  EXPECT_TRUE(is_said("id,text,label\n1,\"a,pos\n2,b,\n3,c d\",pos\n4,e,neg\n"));
   // Texts of several lines, some of them with commas.
   EXPECT_FALSE(is_said("text,label\n\"one\ntwo\",pos\n\"Dear Sir, hello\nbye\",neg\nc,neg\n"));
   EXPECT_FALSE(is_said("text,label\n\"yes,no\nboth\",pos\nc,neg\n"));
   EXPECT_FALSE(is_said("id,text,label\n1,\"f(a,b)\ng(a,b)\",pos\n2,c,neg\n"));
+  EXPECT_FALSE(is_said("text,label\n\"one, two\nthree, four\nfive\",pos\nc,neg\n"));
+  EXPECT_FALSE(is_said("id,text,label\n1,\"Well, yes\nI came, I saw, I won\nand, no\",pos\n2,c,neg\n"));
   EXPECT_FALSE(is_said("text,label\n\"a,1\nb\",pos\nc,neg\n"));
   text_.label.clear();
   EXPECT_FALSE(is_said("text\n\"one\ntwo\"\n"));

@@ -34,14 +34,13 @@ void JoinedLines::look_at(const std::vector<CsvField>& fields, const CsvTokenize
     if (!fields[i].quoted || fields[i].text.find_first_of("\r\n") == std::string_view::npos) continue;
     const std::vector<std::string_view> lines = split(fields[i].text, "\r\n");
     Join join{tokenizer.where(fields[i]), static_cast<std::int64_t>(lines.size())};
-    if (delimiter_ == '\t' || are_records(lines, i, fields, label, join)) joins_.push_back(std::move(join));
+    if (delimiter_ == '\t' || may_be_records(lines, i, fields, label, join)) joins_.push_back(std::move(join));
   }
 }
 
 // The first line begins with the field, and the last one ends with it: they lack the fields before and behind it.
-bool JoinedLines::are_records(const std::vector<std::string_view>& lines, std::size_t joined,
-                              const std::vector<CsvField>& fields, std::int64_t label, Join& join) const {
-  bool is_shown = false;  // by a value in a column that may not hold any text
+bool JoinedLines::may_be_records(const std::vector<std::string_view>& lines, std::size_t joined,
+                                 const std::vector<CsvField>& fields, std::int64_t label, Join& join) const {
   for (std::size_t line = 0; line < lines.size(); ++line) {
     const std::vector<std::string_view> values = split(lines[line], std::string_view(&delimiter_, 1));
     const bool is_first = line == 0, is_last = line + 1 == lines.size();
@@ -50,12 +49,20 @@ bool JoinedLines::are_records(const std::vector<std::string_view>& lines, std::s
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::size_t column = begin + i;
       if (column == joined || std::find(free_.begin(), free_.end(), column) != free_.end()) continue;
-      if (!looks_alike(column, values[i], fields)) return false;
-      is_shown = true;
-      if (static_cast<std::int64_t>(column) == label) join.labels.push_back(values[i]);
+      if (static_cast<std::int64_t>(column) == label) {
+        join.labels.push_back(values[i]);
+      } else {
+        ++(looks_alike(column, values[i], fields) ? join.alike : join.others);
+      }
     }
   }
-  return is_shown;
+  return true;
+}
+
+bool JoinedLines::is_shown(const Join& join, const IsValue& is_label) const {
+  if (delimiter_ == '\t') return true;
+  if (!join.labels.empty()) return std::any_of(join.labels.begin(), join.labels.end(), is_label);
+  return join.alike > join.others;
 }
 
 bool JoinedLines::looks_alike(std::size_t column, std::string_view value, const std::vector<CsvField>& fields) const {
@@ -68,7 +75,7 @@ void JoinedLines::warn(const IsValue& is_label) const {
   std::int64_t rows = 0, lines = 0;
   std::string first;
   for (const Join& join : joins_) {
-    if (!std::all_of(join.labels.begin(), join.labels.end(), is_label)) continue;
+    if (!is_shown(join, is_label)) continue;
     lines += join.lines;
     if (++rows == 1) first = join.where;
   }

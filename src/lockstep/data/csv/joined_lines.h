@@ -14,9 +14,10 @@ namespace lockstep {
 /// one at the end of a later line's field. The reader sees one quoted field of several lines.
 ///
 /// In a file with tabs every quoted field of several lines counts, because quotes are plain characters in most of them.
-/// Elsewhere texts of several lines are usual. There a field counts only if each of its lines would be a record by
-/// itself, with the right number of fields, and with values that look like this record's in the columns that are not
-/// free: a number where that has a number, no white space where that has none, a label that the file has.
+/// Elsewhere texts of several lines are usual. There a field counts only if each of its lines has the fields of a
+/// record by itself, and one of them has a label that the file has: among rows that are joined some may be without
+/// one, or have a rare one. Without a column of labels most values in the columns that are not free must look like
+/// this record's: a number where that has a number, no white space where that has none.
 class JoinedLines {
  public:
   using IsValue = std::function<bool(std::string_view)>;
@@ -37,10 +38,12 @@ class JoinedLines {
     std::string where;
     std::int64_t lines = 0;
     std::vector<std::string_view> labels{};  // what would be labels if the lines were records
+    std::int64_t alike = 0, others = 0;      // further values, in columns that are not free
   };
+  bool is_shown(const Join& join, const IsValue& is_label) const;
   bool looks_alike(std::size_t column, std::string_view value, const std::vector<CsvField>& fields) const;
-  bool are_records(const std::vector<std::string_view>& lines, std::size_t joined, const std::vector<CsvField>& fields,
-                   std::int64_t label, Join& join) const;
+  bool may_be_records(const std::vector<std::string_view>& lines, std::size_t joined,
+                      const std::vector<CsvField>& fields, std::int64_t label, Join& join) const;
 
   std::string path_;
   char delimiter_;
