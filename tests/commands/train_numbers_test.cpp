@@ -15,6 +15,31 @@
 namespace lockstep {
 namespace {
 
+// One label with a fraction makes numbers of all labels. The block says so, where it would have listed classes.
+TEST(TrainNumbers, AreSaidWithTheLabelThatMakesThem) {
+  const TemporaryFolder folder;
+  std::string csv = "text,label\n";
+  for (int i = 0; i < 16; ++i) csv += "food " + std::to_string(i) + (i == 6 ? ",0.5\n" : i % 2 == 0 ? ",0\n" : ",1\n");
+  const std::string file = folder / "rows.csv";
+  write_file_atomically(file, csv);
+  const CommandWords brief{"--max-steps", "1", "--save-strategy", "no"};
+  const auto train = [&](const CommandWords& more) {
+    CommandWords words = without_program(text_classification(file, folder / "out", brief));
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  };
+  const ProgramEnd open = train({});
+  ASSERT_EQ(open.code, 0) << open.err;
+  EXPECT_TRUE(says(open.out, "\n  Task = regression: label 0.5 in " + file + ":8 has a fraction (1 of 16 rows)\n"))
+      << open.out;
+  const ProgramEnd asked = train({"--problem-type", "regression"});
+  EXPECT_TRUE(says(asked.out, "\n  Task = regression: --problem-type\n")) << asked.out << asked.err;
+  const ProgramEnd classes = train({"--problem-type", "single_label_classification"});
+  EXPECT_EQ(classes.code, 2);
+  EXPECT_TRUE(says(classes.err, "the label \"0.5\" is a number with a fraction")) << classes.err;
+  EXPECT_TRUE(says(classes.err, "where: " + file + ":8")) << classes.err;
+}
+
 // As run_glue on STS-B: labels with fractions make a model with one output, whose metrics compare its values with them.
 TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
   const TemporaryFolder folder;

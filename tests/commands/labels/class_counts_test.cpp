@@ -35,6 +35,24 @@ const std::vector<SpellingCase> kSpellings{
      {"label bad of 59 rows in F is a class of its own besides \"bad \" of 60 rows"}},
     {"both", {{"good", 59}, {"\tGOOD", 1}}, {"only by case and blanks"}},
     {"beyond_ascii", {{"süß", 40}, {"SÜß", 2}}, {"they differ only by case"}},
+    {"no_break_space",
+     {{"bad", 59}, {"good", 59}, {"bad\u00a0", 1}},
+     {"label \"bad\\u00a0\" of 1 row in F is a class of its own besides bad of 59 rows: they differ only by blanks or "
+      "invisible characters"}},
+    {"zero_width", {{"bad", 59}, {"good", 59}, {"go\u200bod", 20}}, {"label \"go\\u200bod\" of 20 rows in F is"}},
+    {"byte_order_mark", {{"bad", 59}, {"\ufeffbad", 1}}, {"label \"\\ufeffbad\" of 1 row"}},
+    {"inner_no_break_space", {{"very good", 59}, {"very\u00a0good", 1}}, {"label \"very\\u00a0good\" of 1 row"}},
+    {"equal_numbers",
+     {{"0", 50}, {"1", 59}, {"01", 20}, {"1.0", 1}, {"10", 3}},
+     {"label 01 of 20 rows in F is a class of its own besides 1 of 59 rows: they are the same number",
+      "label 1.0 of 1 row"}},
+    {"truth_beside_numbers",
+     {{"0", 50}, {"1", 59}, {"true", 1}, {"False", 2}},
+     {"label False of 2 rows in F is a class of its own besides 0 of 50 rows: they may mean the same",
+      "label true of 1 row"}},
+    {"truth_without_numbers", {{"true", 9}, {"false", 9}, {"one", 1}}, {}},
+    {"long_numbers", {{"12345678901234567890", 9}, {"12345678901234567891", 9}}, {}},
+    {"joiners_of_emoji", {{"\U0001f468\u200d\U0001f469", 9}, {"\U0001f468", 9}}, {}},
     {"one_letter", {{"good", 59}, {"goood", 1}, {"food", 2}}, {}},
     {"classes_of_both_cases", {{"us", 50}, {"US", 40}}, {}},
     {"no_row", {{"good", 59}, {"Good", 0}}, {}},
@@ -70,6 +88,8 @@ INSTANTIATE_TEST_SUITE_P(Table, Spellings, ::testing::ValuesIn(kSpellings),
 TEST(ClassCountsLine, HasTheMostFrequentFirstAndOfManySome) {
   EXPECT_EQ(class_counts_line({{"bad", 58}, {"good", 59}, {"Good", 1}, {"good ", 1}}),
             "Labels = good 59, bad 58, Good 1, \"good \" 1");
+  EXPECT_EQ(class_counts_line({{"bad", 4}, {"bad\u00a0", 3}, {"go\u200bod", 2}, {"very good", 1}}),
+            "Labels = bad 4, \"bad\\u00a0\" 3, \"go\\u200bod\" 2, \"very good\" 1");
   ClassCounts many;
   for (int i = 0; i < 20; ++i) many["c" + std::to_string(10 + i)] = 100 - i;
   EXPECT_EQ(

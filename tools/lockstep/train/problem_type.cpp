@@ -37,12 +37,20 @@ std::optional<ProblemType> problem_of_folder(const std::string& model) {
   return head.problem_type;
 }
 
-[[noreturn]] void refuse_no_class(const TaskFlags& flags, const std::string& label) {
+// The place of the first row with this label, which is a number; the file, if --max-train-samples leaves such rows out.
+std::string place_of(const TextDataset& rows, std::int64_t label, const std::string& file) {
+  for (std::int64_t row = 0; row < rows.size(); ++row) {
+    if (rows.get(row).label == label) return rows.where(row);
+  }
+  return file;
+}
+
+[[noreturn]] void refuse_no_class(const std::string& label, const std::string& where) {
   throw UsageError(
       fmt::format(
           "the label \"{}\" is a number with a fraction, but others are not numbers or --problem-type asks for classes",
           printable(label)),
-      flags.train_file, "give classes, or only numbers; --label-column names the column");
+      where, "give classes, or only numbers; --label-column names the column");
 }
 
 // Whether the labels are sets; refuses flags, folder and labels that disagree.
@@ -88,7 +96,32 @@ void choose_metrics(const TaskFlags& flags, const std::vector<std::string>& know
 
 }  // namespace
 
-LabelProblem label_problem(const TaskFlags& flags, const std::vector<std::string>& labels) {
+std::vector<std::string> texts_of_labels(const std::map<std::string, std::int64_t>& labels) {
+  std::vector<std::string> names(labels.size());
+  for (const auto& [name, number] : labels) names.at(static_cast<std::size_t>(number)) = name;
+  return names;
+}
+
+std::string regression_line(const TaskFlags& flags, const TextDataset& rows, const std::vector<std::int64_t>& labels) {
+  const std::string line = "Task = regression: ";
+  if (!flags.problem_type.empty()) return line + "--problem-type";
+  const std::vector<std::string> names = texts_of_labels(rows.labels());
+  const auto is_fraction = [&](std::int64_t label) { return has_fraction(names.at(static_cast<std::size_t>(label))); };
+  const auto first = std::find_if(labels.begin(), labels.end(), is_fraction);
+  const auto left_out = std::find_if(names.begin(), names.end(), has_fraction);
+  if (first == labels.end() && left_out != names.end()) {
+    return fmt::format("{}label {} in {} has a fraction, in a row that --max-train-samples leaves out", line,
+                       printable(*left_out), flags.train_file);
+  }
+  if (first == labels.end()) return line + "so is the model in " + flags.model;
+  return fmt::format("{}label {} in {} has a fraction ({} of {} rows)", line,
+                     printable(names.at(static_cast<std::size_t>(*first))), rows.where(first - labels.begin()),
+                     std::count_if(first, labels.end(), is_fraction), labels.size());
+}
+
+LabelProblem label_problem(const TaskFlags& flags, const TextDataset* rows) {
+  const std::vector<std::string> labels =
+      rows == nullptr ? std::vector<std::string>{} : texts_of_labels(rows->labels());
   const std::optional<ProblemType> of_folder = problem_of_folder(flags.model);
   const bool folder_has_sets = of_folder == ProblemType::MultiLabel;
   const bool folder_has_numbers = of_folder == ProblemType::Regression;
@@ -102,7 +135,8 @@ LabelProblem label_problem(const TaskFlags& flags, const std::vector<std::string
   const bool is_asked = flags.problem_type == kRegression;
   const bool may_be_numbers = flags.problem_type.empty() && are_numbers;
   if (is_asked || (may_be_numbers && (folder_has_numbers || fraction != labels.end()))) return LabelProblem::Numbers;
-  if (fraction != labels.end()) refuse_no_class(flags, *fraction);
+  if (fraction != labels.end())
+    refuse_no_class(*fraction, place_of(*rows, fraction - labels.begin(), flags.train_file));
   return LabelProblem::Classes;
 }
 

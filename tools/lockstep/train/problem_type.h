@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
+#include "lockstep/data/text_dataset.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
@@ -17,9 +18,17 @@ enum class LabelProblem { Classes, Numbers, Sets };
 /// As Hugging Face's run_glue and run_classification: numbers with a fraction are values to predict, lists and several
 /// columns are labels of which a text has any number, other labels are classes. --problem-type decides if it is given;
 /// else a folder of a model for regression makes numbers of labels such as 1, 2, 3.
-/// @param labels  the texts of the training file's labels; empty: an evaluation, which the model's folder decides
+/// @param rows  of the training file; null: an evaluation, which the model's folder decides
 /// @throws UsageError  if the labels, the folder and the flags do not fit
-LabelProblem label_problem(const TaskFlags& flags, const std::vector<std::string>& labels);
+LabelProblem label_problem(const TaskFlags& flags, const TextDataset* rows);
+
+/// Why the labels are numbers to predict and not classes: "Task = regression: label 0.5 in rows.csv:8 has a fraction
+/// (1 of 16 rows)".
+/// @param labels  of the rows
+std::string regression_line(const TaskFlags& flags, const TextDataset& rows, const std::vector<std::int64_t>& labels);
+
+/// The texts of labels, by their numbers.
+std::vector<std::string> texts_of_labels(const std::map<std::string, std::int64_t>& labels);
 
 /// The samples of `dataset` with the number that each label's text stands for, as float32.
 /// @param labels  the label of each text, as TextDataset::labels

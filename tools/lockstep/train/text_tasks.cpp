@@ -78,12 +78,6 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& lab
   return numbers;
 }
 
-std::vector<std::string> names_of(const std::map<std::string, std::int64_t>& labels) {
-  std::vector<std::string> names(labels.size());
-  for (const auto& [name, number] : labels) names.at(static_cast<std::size_t>(number)) = name;
-  return names;
-}
-
 std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::string& path, std::int64_t samples,
                                              std::uint64_t seed, const LabelMeaning* known,
                                              nlohmann::json& data_arguments) {
@@ -126,8 +120,8 @@ std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const
 // What the training file's labels mean; without that file, what the model's folder says. No names: the model has them.
 LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
   const std::vector<std::string> texts =
-      train_rows == nullptr ? std::vector<std::string>{} : names_of(train_rows->labels());
-  const LabelProblem problem = label_problem(flags, texts);
+      train_rows == nullptr ? std::vector<std::string>{} : texts_of_labels(train_rows->labels());
+  const LabelProblem problem = label_problem(flags, train_rows);
   if (problem == LabelProblem::Classes) {
     if (const auto joined = joined_label_in(texts)) {
       log_warning(
@@ -159,10 +153,11 @@ std::vector<std::string> names_of_head(const TaskFlags& flags, const std::vector
 }
 
 // How often the labels of the training file come, and what is strange about them.
-void describe_labels(LabelProblem problem, const TextDataset& rows, const std::vector<std::int64_t>& labels,
-                     const std::string& path, TrainingTask& task) {
-  if (problem == LabelProblem::Numbers) return;
-  const std::vector<std::string> names = names_of(rows.labels());
+void describe_labels(LabelProblem problem, const TaskFlags& flags, const TextDataset& rows,
+                     const std::vector<std::int64_t>& labels, TrainingTask& task) {
+  const std::string& path = flags.train_file;
+  if (problem == LabelProblem::Numbers) return task.facts.push_back(regression_line(flags, rows, labels));
+  const std::vector<std::string> names = texts_of_labels(rows.labels());
   const bool are_classes = problem == LabelProblem::Classes;
   const ClassCounts counts = are_classes ? count_classes(names, labels) : count_sets(rows.labels(), labels);
   const auto warn = [&](const std::vector<std::string>& lines) {
@@ -204,7 +199,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   if (train_rows && labels.problem != LabelProblem::Numbers) {
     if (const std::vector<std::string> names = names_of_head(flags, labels.names); !names.empty()) labels.names = names;
   }
-  if (train_rows && are_classes && labels.names != names_of(train_rows->labels())) {
+  if (train_rows && are_classes && labels.names != texts_of_labels(train_rows->labels())) {
     train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, seed, &labels, task.data_arguments);
   }
   const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels.names,
@@ -217,7 +212,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   task.model = trainable_text_model(loaded.model, tokenizer, length.tokens, args.gradient_checkpointing);
   if (train_rows) {
     const auto samples = tokenized(*train_rows, tokenizer, length.tokens);
-    describe_labels(labels.problem, *train_rows, samples->labels(), flags.train_file, task);
+    describe_labels(labels.problem, flags, *train_rows, samples->labels(), task);
     if (args.group_by_length) task.lengths = samples->lengths();
     task.train = with_labels(labels, samples, *train_rows, flags.train_file, RowPolicy::Refuse);
     if (!are_classes) task.data_arguments["label_values"] = recorded_values(train_rows->labels());
