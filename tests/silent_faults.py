@@ -114,13 +114,18 @@ FAULTS = [
      "OtherDataThanSaved.AreRefused ResumedReviews.WithFlagsThatChangeNothingStillComparesSamples"),
     (DATA, "elastic_loop over other data, which every restart repeated",
      "ElasticLoopJobs.RanksThatReadOtherDataAreRefused"),
-    (DATA, "labels that differ by case or blanks alone", "Spellings.ThatAreProbablySlipsAreWarnedAbout"),
     (DATA, "gather_for_metrics of flattened tokens, of half a batch, or after an inner loop: elements were lost",
      "GatherForMetrics.RefusesATensorWhoseFirstDimensionIsNotTheBatch "
      "GatherForMetrics.RefusesFlattenedBatchesOfTorchLoaders GatherForMetrics.RefusesOnAllRanksWhatOneRankGives "
      "GatherForMetrics.IsNotCutByALoopAroundTheOneThatHasEnded GatherForMetrics.TakesTheInnermostLoopThatRuns"),
     (DATA, "gather_for_metrics after its loop, which counts repeated samples",
      "GatherForMetrics.AfterItsLoopWarnsOnceOfRepeatedSamples GatherForMetrics.AfterALoopOverATorchLoaderWarns"),
+    (DATA, "labels that differ by case, blanks or invisible characters alone, or are one number written in two ways",
+     "Spellings.ThatAreProbablySlipsAreWarnedAbout ClassCountsLine.HasTheMostFrequentFirstAndOfManySome"),
+    (DATA, "one label with a fraction, which makes a regression of a classification",
+     "TrainNumbers.AreSaidWithTheLabelThatMakesThem"),
+    (OPTIONS, "ACCELERATE_MIXED_PRECISION on one rank, at a resume, in training_args.json",
+     "MixedPrecision.OfTheEnvironmentIsSavedAndComparedAsAnArgument FsdpArguments.OfTheEnvironmentAreWrittenIntoThem"),
     (ROWS, "a .tsv file with plain quotes, as GLUE's: rows were joined",
      "RowsOfTables.QuotesArePlainCharactersIfAFlagSaysSo RowsOfTables.JoinedLinesAreSaidByATraining "
      "JoinedRows.OfATableWithTabsAreSaidWithTheirLine"),

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/detail/tensor/autocast.h"
@@ -244,6 +245,26 @@ TEST(MixedPrecision, TheEnvironmentSpeaksWhereArgumentsDoNot) {
   EXPECT_THROW(Trainer{training.options}, Error);
   ::unsetenv("ACCELERATE_MIXED_PRECISION");
   EXPECT_TRUE(training.has_printed("Mixed precision = bf16"));
+}
+
+// What a variable asks for is an argument like any other: it is saved, and compared with a checkpoint's.
+TEST(MixedPrecision, OfTheEnvironmentIsSavedAndComparedAsAnArgument) {
+  TokenTraining first;
+  first.options.args.save_strategy = "steps";
+  first.options.args.save_steps = 3;
+  ASSERT_EQ(::setenv("ACCELERATE_MIXED_PRECISION", "bf16", 1), 0);
+  Trainer trainer(first.options);
+  ::unsetenv("ACCELERATE_MIXED_PRECISION");
+  EXPECT_TRUE(trainer.args().bf16);
+  trainer.train();
+  const std::string checkpoint = first.folder / "checkpoint-3";
+  const auto saved = nlohmann::json::parse(read_file(checkpoint + "/training_args.json"));
+  EXPECT_EQ(saved.at("bf16"), true);
+  TokenTraining second;
+  second.options.args = first.options.args;
+  second.options.args.resume_from_checkpoint = checkpoint;
+  Trainer(second.options).train();
+  EXPECT_TRUE(second.has_printed("warning: bf16 is false, but true in the checkpoint: applies from here on"));
 }
 
 TEST(MixedPrecision, WhatCannotBeIsRefused) {

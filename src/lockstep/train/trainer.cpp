@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -21,6 +20,7 @@
 #include "lockstep/elastic/elastic_ranks.h"
 #include "lockstep/parallel/deferred.h"
 #include "lockstep/start/kernel_choice.h"
+#include "lockstep/train/arguments/environment_arguments.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
@@ -42,9 +42,7 @@ namespace lockstep {
 namespace {
 
 MixedPrecision precision_of(const TrainingArguments& args) {
-  if (args.bf16 || args.fp16) return mixed_precision_named(args.bf16 ? "bf16" : "fp16", "training arguments");
-  const char* variable = "ACCELERATE_MIXED_PRECISION";
-  return mixed_precision_named(env_string(variable).value_or("no"), variable);
+  return mixed_precision_named(args.bf16 ? "bf16" : args.fp16 ? "fp16" : "no", "training arguments");
 }
 
 // Moves the model to this rank's CUDA device, if there is one and the model is not on a CUDA device already.
@@ -143,6 +141,7 @@ struct Trainer::Implementation {
 Trainer::Trainer(TrainerOptions options) {
   require_readable_environment();
   check_kernels();
+  adopt_environment(options.args);
   check_trainer_options(options);
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;

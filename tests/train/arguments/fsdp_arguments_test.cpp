@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/arguments/environment_arguments.h"
 #include "lockstep/train/training_arguments.h"
 #include "tests/train/arguments/usage_refusal.h"
 
@@ -165,6 +166,21 @@ TEST(FsdpArguments, MayBeAskedForByTheLauncher) {
   Variables offload = hybrid;
   offload.emplace_back("FSDP_OFFLOAD_PARAMS", "true");
   EXPECT_NE(asked(offload).second.find("variables of ACCELERATE_USE_FSDP"), std::string::npos) << asked(offload).second;
+}
+
+TEST(FsdpArguments, OfTheEnvironmentAreWrittenIntoThem) {
+  const std::pair<const char*, const char*> variables[] = {
+      {"ACCELERATE_USE_FSDP", "true"}, {"FSDP_VERSION", "2"}, {"FSDP_RESHARD_AFTER_FORWARD", "false"}};
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  TrainingArguments asked, own;
+  own.fsdp = std::vector<std::string>{"no_shard"};
+  adopt_environment(asked);
+  adopt_environment(own);
+  for (const auto& [name, value] : variables) ::unsetenv(name);
+  EXPECT_EQ(to_json(asked).at("fsdp"), nlohmann::json({"true"}));
+  EXPECT_EQ(sharding_of(asked, "program").stage, 2);
+  EXPECT_EQ(sharding_of(own, "program").stage, 1);
+  EXPECT_TRUE(own.fsdp_config.is_null());
 }
 
 TEST(FsdpArguments, SaysWhetherEachRankSavesAPartOfTheWeights) {

@@ -259,6 +259,24 @@ TEST(TrainingData, EqualSamplesInOtherMemoryAreEqualData) {
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
+TEST(TrainingData, ARankWithoutEvaluationDataIsSaidToHaveNone) {
+  constexpr int kRanks = 2;
+  const TemporaryFolder folder;
+  std::vector<std::string> texts(kRanks);
+  spawn_threads(kRanks, [&](const std::shared_ptr<Communicator>& group) {
+    TrainerOptions options = options_with(in_memory(rows_of_tokens()), folder.path());
+    options.process_group = group;
+    options.eval_file.clear();
+    if (group->rank() == 1) {
+      options.eval_dataset = in_memory(rows_of_tokens(7));
+      options.eval_file = "val.csv";
+    }
+    Trainer trainer(options);
+    texts[static_cast<std::size_t>(group->rank())] = text_of_refusal([&] { trainer.train(); });
+  });
+  expect_all(texts, {"val.csv of rank 1, rank 0 has no evaluation data"});
+}
+
 TEST(TrainingData, AnEvaluationOrPredictionIsRefusedToo) {
   const auto evaluates = [](TrainerOptions& options) {
     options.eval_dataset = with_another_label(120);

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "lockstep/base/environment.h"
 #include "lockstep/base/text/count_of.h"
 #include "lockstep/comm/process_group.h"
 
@@ -14,9 +13,7 @@ namespace {
 
 std::string precision_of(const TrainingArguments& args) {
   if (args.bf16) return "bf16";
-  if (args.fp16) return "fp16";
-  const std::string named = env_string("ACCELERATE_MIXED_PRECISION").value_or("no");
-  return named == "no" ? "fp32" : named;
+  return args.fp16 ? "fp16" : "fp32";
 }
 
 }  // namespace

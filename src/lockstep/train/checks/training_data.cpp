@@ -11,7 +11,6 @@
 #include "lockstep/comm/gather_texts.h"
 #include "lockstep/parallel/agreement/data_agreement.h"
 #include "lockstep/train/arguments/argument_changes.h"
-#include "lockstep/train/arguments/fsdp_environment.h"
 #include "lockstep/train/checks/compared_arguments.h"
 #include "lockstep/train/checks/model_settings.h"
 
@@ -38,24 +37,23 @@ nlohmann::json arguments_of(const TrainerContext& context, const char* const (&n
   return found;
 }
 
-// With what a launcher's configuration says of FSDP by variables, where the arguments say nothing.
-nlohmann::json loop_arguments(const TrainerContext& context) {
-  nlohmann::json arguments = arguments_of(context, kArgumentsOfLoop);
-  if (!arguments["fsdp"].is_null() || !arguments["fsdp_config"].is_null()) return arguments;
-  if (const auto config = fsdp_config_of_environment()) arguments["fsdp_config"] = *config;
-  return arguments;
-}
-
 nlohmann::json parsed_object(const std::string& text) {
   nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-// The file of a part, in a text.
-std::string source_in(const std::string& text, std::size_t part) {
+DataDigest digest_in(const std::string& text, std::size_t part) {
   const nlohmann::json digests = parsed_object(text).value("digests", nlohmann::json::array());
   const auto digest = part < digests.size() ? data_digest_of(digests[part]) : std::nullopt;
-  return digest ? digest->source : "";
+  return digest.value_or(DataDigest());
+}
+
+// The file of a part, in a text.
+std::string source_in(const std::string& text, std::size_t part) { return digest_in(text, part).source; }
+
+bool has_part(const std::string& text, std::size_t part) {
+  const DataDigest digest = digest_in(text, part);
+  return digest.samples >= 0 || !digest.source.empty();
 }
 
 template <typename Difference>
@@ -94,7 +92,7 @@ void TrainingData::finish(const TrainerContext& context) {
   nlohmann::json digests = nlohmann::json::array();
   for (const Part& part : parts_) digests.push_back(json_of(part.digest));
   const nlohmann::json all{{"arguments", arguments},
-                           {"loop_arguments", loop_arguments(context)},
+                           {"loop_arguments", arguments_of(context, kArgumentsOfLoop)},
                            {"start_arguments", arguments_of(context, kArgumentsOfStart)},
                            {"data_arguments", context.options.data_arguments},
                            {"digests", digests},
@@ -179,6 +177,7 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
     const Membership& membership = group->membership();
     const auto place = [&](std::size_t of_rank) {
       const std::string host = membership.on_one_host() ? "" : " on " + membership.peers.at(of_rank).host;
+      if (!has_part(texts[of_rank], found.part)) return fmt::format("rank {}{} has no {}", of_rank, host, part.what);
       return fmt::format("{} of rank {}{}", file_name_of(source_in(texts[of_rank], found.part)), of_rank, host);
     };
     const std::string what = describe(found, fmt::format("rank {}", rank), "rank 0");
@@ -188,7 +187,7 @@ void TrainingData::require_on_all(const std::shared_ptr<Communicator>& group) co
     }
     if (!found.are_samples() && !says_what_samples_are(found.setting.name)) {
       refuse_data("the ranks do not have the same arguments; " + what, membership.where(),
-                  "start all ranks with the same arguments");
+                  "start all ranks with the same arguments and environment variables");
     }
     refuse_data(
         "the ranks have not read the same data; " + what, place(rank) + ", " + place(0),
