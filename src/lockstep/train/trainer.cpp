@@ -29,6 +29,7 @@
 #include "lockstep/train/checks/trainer_checks.h"
 #include "lockstep/train/checks/training_data.h"
 #include "lockstep/train/folder/output_folder_lock.h"
+#include "lockstep/train/folder/refused_folder.h"
 #include "lockstep/train/folder/training_folder.h"
 #include "lockstep/train/joined_ranks.h"
 #include "lockstep/train/log_text.h"
@@ -61,7 +62,9 @@ nlohmann::json json_of(const Logs& metrics) {
 }  // namespace
 
 struct Trainer::Implementation {
-  explicit Implementation(TrainerOptions options) { context.options = std::move(options); }
+  explicit Implementation(TrainerOptions options) : folder(options.args.output_dir) {
+    context.options = std::move(options);
+  }
   // Runs `body` on rank 0 while the others wait. They throw what it throws.
   template <typename Body>
   void on_rank_0(const std::string& what, const Body& body) {
@@ -131,6 +134,7 @@ struct Trainer::Implementation {
     if (context.rank() != 0) context.training_folder->enter();
   }
 
+  RefusedFolder folder;  // above the context, which holds the folder's locks
   TrainerContext context;
   bool has_trained = false;
   bool output_folder_is_taken = false;
@@ -183,7 +187,12 @@ TrainOutput Trainer::train() {
     implementation_->take_output_folder();
   }
   if (std::exchange(implementation_->has_trained, true)) implementation_->begin_again();
-  return TrainingSession(context).run();
+  try {
+    return TrainingSession(context).run();
+  } catch (...) {
+    implementation_->folder.note_refusal();
+    throw;
+  }
 }
 
 Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string& metric_key_prefix) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -405,6 +406,34 @@ TEST_F(OtherDataThanSaved, AreRefused) {
   TrainerOptions renamed = options_to_save(in_memory(rows_of_tokens()));
   renamed.data_arguments["classes"] = {"no", "Yes"};
   EXPECT_NE(refusal(renamed).find("is \"Yes\", and \"yes\""), std::string::npos);
+}
+
+// Its weights do not fit then, and their shapes would say nothing of the file.
+TEST_F(OtherDataThanSaved, AreRefusedByTheirNumberOfClassesBeforeAnyWeights) {
+  TrainerOptions options = options_to_save(in_memory(rows_of_tokens()));
+  options.data_arguments["classes"] = {"no", "oh", "yes"};
+  const std::string text = refusal(options);
+  for (const char* part : {"the data has 3 classes, and the checkpoint 2; the checkpoint does not have \"oh\"",
+                           "where: rows.csv, ", "checkpoint-1", "--ignore-mismatched-sizes"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+  options.data_arguments["classes"] = {"yes"};
+  EXPECT_NE(refusal(options).find("has 1 class, and the checkpoint 2; the data does not have \"no\""),
+            std::string::npos);
+}
+
+TEST_F(OtherDataThanSaved, LeaveNoFolderBehindThatTheRefusedTrainingHasMade) {
+  const auto refuse_in = [&](const std::string& folder) {
+    TrainerOptions options = options_to_save(with_another_label(100));
+    options.args.output_dir = folder;
+    options.args.resume_from_checkpoint = folder_ / "checkpoint-1";
+    return text_of_refusal([&] { Trainer(options).train(); });
+  };
+  EXPECT_NE(refuse_in(folder_ / "new/inner/"), "");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+  std::filesystem::create_directory(folder_ / "own");
+  EXPECT_NE(refuse_in(folder_ / "own"), "");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "own")) << "it was there before";
 }
 
 TEST_F(OtherDataThanSaved, AreTakenIfTheArgumentsSayThatTheyArePreparedOtherwise) {

@@ -11,6 +11,7 @@
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/files/checkpoint_files.h"
 #include "lockstep/checkpoint/files/output_folder.h"
+#include "lockstep/parallel/agreement/setting_difference.h"
 
 namespace lockstep {
 namespace {
@@ -27,7 +28,35 @@ std::string checkpoints_in(const std::string& folder) {
                      paths.size() > shown ? ", …" : "");
 }
 
+// The names in `some` that `others` does not have, for a message.
+std::string names_beyond(const nlohmann::json& some, const nlohmann::json& others) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::string> names;
+  for (const nlohmann::json& name : some) {
+    if (std::find(others.begin(), others.end(), name) == others.end()) names.push_back(shown_setting(name));
+  }
+  if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
+  const std::size_t further = names.size() - kShown;
+  names.resize(kShown);
+  return fmt::format("{} and {} more", fmt::join(names, ", "), further);
+}
+
 }  // namespace
+
+void require_same_number_of_classes(const nlohmann::json& saved, const nlohmann::json& own, const std::string& file,
+                                    const std::string& path) {
+  const nlohmann::json before = saved.value("classes", nlohmann::json()), now = own.value("classes", nlohmann::json());
+  if (!before.is_array() || !now.is_array() || before.size() == now.size()) return;
+  const std::string added = names_beyond(now, before), missing = names_beyond(before, now);
+  throw UsageError(
+      fmt::format("the data has {} class{}, and the checkpoint {}{}{}", now.size(), now.size() == 1 ? "" : "es",
+                  before.size(), added.empty() ? "" : "; the checkpoint does not have " + added,
+                  missing.empty() ? "" : "; the data does not have " + missing),
+      (file.empty() ? "the program's dataset" : file) + ", " + path,
+      "correct the labels, or resume with the data of the saved run; to train on other classes, start a new "
+      "training from its weights: --model " +
+          path + " --ignore-mismatched-sizes");
+}
 
 void require_checkpoint_folder(const std::string& from, const std::string& output_dir) {
   std::error_code ignored;

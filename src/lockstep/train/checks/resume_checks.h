@@ -21,6 +21,13 @@ void require_checkpoint_folder(const std::string& from, const std::string& outpu
 /// @param saved  the checkpoint's arguments; empty: unknown. @throws UsageError  that says what to do
 void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& args, const std::string& path);
 
+/// Refuses data with another number of classes than the checkpoint's: its weights do not fit, and errors about their
+/// shapes would not say why.
+/// @param saved, own  settings of the data, both with the names of "classes"; others say nothing
+/// @param file  of the data. @throws UsageError  that names the classes that one of the two does not have
+void require_same_number_of_classes(const nlohmann::json& saved, const nlohmann::json& own, const std::string& file,
+                                    const std::string& path);
+
 /// What a rank resumes with if the training has slices: what rank 0 had, because all that matters is equal on
 /// all ranks, however many there are now. Generators are this rank's own, if it was there.
 ResumeState state_of_slices(const Checkpoint& checkpoint, int rank);

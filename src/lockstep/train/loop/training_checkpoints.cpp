@@ -159,6 +159,8 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   const TrainerState state = checkpoint.trainer_state();
   require_same_step(checkpoint, state);
   require_same_kinds(json_in(checkpoint, kArgumentsFile), args, checkpoint.path());
+  require_same_number_of_classes(json_in(checkpoint, kDataArgumentsFile), context_.options.data_arguments,
+                                 context_.options.train_file, checkpoint.path());
   ModelWeights(context_).load(checkpoint, "weights after loading " + checkpoint.path());
   parts_.updater.load(checkpoint);
 
