@@ -218,7 +218,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     if (!are_classes) task.data_arguments["label_values"] = recorded_values(train_rows->labels());
   }
   if (train_rows && are_classes && flags.problem_type.empty()) {
-    const auto of_numbers = warnings_of_number_labels(names_of(train_rows->labels()), flags.train_file);
+    const auto of_numbers = warnings_of_number_labels(texts_of_labels(train_rows->labels()), flags.train_file);
     task.warnings.insert(task.warnings.end(), of_numbers.begin(), of_numbers.end());
   }
   if (!flags.validation_file.empty()) {
