@@ -118,7 +118,8 @@ TEST_P(ColumnWords, ThatWereProbablyMeantOtherwiseAreWarnedAbout) {
   const std::vector<std::string> got = cells.warnings_of_words("a", "F");
   const std::string want = GetParam().want;
   ASSERT_EQ(got.size(), want.empty() ? 0U : 1U) << ::testing::PrintToString(got);
-  if (!want.empty()) EXPECT_TRUE(says(got[0], want)) << got[0];
+  if (want.empty()) return;
+  EXPECT_TRUE(says(got[0], want)) << got[0];
 }
 INSTANTIATE_TEST_SUITE_P(Table, ColumnWords, ::testing::ValuesIn(kColumnCases),
                          [](const auto& test) { return test.param.name; });

@@ -178,8 +178,8 @@ TEST(FsdpArguments, OfTheEnvironmentAreWrittenIntoThem) {
   adopt_environment(own);
   for (const auto& [name, value] : variables) ::unsetenv(name);
   EXPECT_EQ(to_json(asked).at("fsdp"), nlohmann::json({"true"}));
-  EXPECT_EQ(sharding_of(asked, "program").stage, 2);
-  EXPECT_EQ(sharding_of(own, "program").stage, 1);
+  EXPECT_EQ(sharding_of(asked, "program").stage(), 2);
+  EXPECT_EQ(sharding_of(own, "program").stage(), 1);
   EXPECT_TRUE(own.fsdp_config.is_null());
 }
 
