@@ -44,8 +44,6 @@ FAULTS = [
     (OPTIONS, "a step that one rank leaves out, for a loss that is NaN",
      "UpdateTermsOf.AStepThatOneRankLeavesOutIsAnError UpdateTerms.AStepThatOneRankMakesTwiceIsAnError "
      "DriftOnce.AStepThatOneRankLeavesOutIsAnError NeedsMore.StepsThatAllRanksLeaveOut"),
-    (OPTIONS, "gradients that one rank drops between backward and step, for a loss that is NaN, under fuse",
-     "UpdateTermsOf.GradientsThatOneRankDropsBeforeTheStepAreAnError"),
     (OPTIONS, "a batch that one rank leaves out before its backward, an epoch that it ends early",
      "LeftOutBatches.AreAWarningOfPlainBackwards UpdateTerms.ABatchThatOneRankLeavesOutIsAWarning"),
     (OPTIONS, "options and lists of a rank that has run out of inputs in join",

@@ -233,7 +233,7 @@ TEST(Deferred, NamesAFileThatWasCutBeforeAWeightWasReadFromIt) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 100);
   const std::string error = fuse_error([&] { (void)model->weight.sum(); });
   EXPECT_NE(error.find("weights.safetensors"), std::string::npos) << error;
-  EXPECT_NE(error.find("was cut from"), std::string::npos) << error;
+  EXPECT_NE(error.find("was truncated from"), std::string::npos) << error;
 }
 
 TEST(DeferredShards, RanksThatReadOtherWeightsAreNamed) {

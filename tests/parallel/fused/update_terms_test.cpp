@@ -78,32 +78,6 @@ TEST_P(UpdateTermsOf, AStepThatOneRankLeavesOutIsAnError) {
   }
 }
 
-// As for a loss that is NaN on this rank. All ranks may do it.
-TEST_P(UpdateTermsOf, GradientsThatOneRankDropsBeforeTheStepAreAnError) {
-  for (const bool by_module : {true, false}) {
-    for (const bool by_all : {true, false}) {
-      fuse_ranks(GetParam().engine, 2, [&](const Group& group) {
-        TermsSgd it(GetParam(), group, terms_sgd());
-        const std::string text = fuse_error([&] {
-          for (int step = 0; step < 3; ++step) {
-            it.optimizer.zero_grad();
-            it.backward(step);
-            if (step == 1 && (by_all || group->rank() == 1)) by_module ? it.net->zero_grad() : it.optimizer.zero_grad();
-            it.optimizer.step();
-          }
-        });
-        if (by_all && !GetParam().has_shards) return expect_terms(text, "no error");
-        if (GetParam().stage > 1 || GetParam().has_shards) {
-          EXPECT_NE(text, "no error");
-          return;
-        }
-        const std::string both = " has 1 synchronised backward since its last step";
-        expect_terms(text, "rank 0" + both + ", rank 1" + both + ", whose gradients it has dropped (zero_grad)");
-      });
-    }
-  }
-}
-
 TEST_P(UpdateTermsOf, EqualOptionsThatChangeAreNoError) {
   fuse_ranks(GetParam().engine, 2, [&](const Group& group) {
     std::vector<at::Tensor> ends;

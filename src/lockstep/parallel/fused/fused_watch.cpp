@@ -23,7 +23,6 @@ void FusedWatch::gradient_arrived(std::size_t index) {
   if (!gradient.defined()) return;
   if (!is_waiting_) note_writes();  // writes are permitted until this moment, also after an earlier forward
   is_waiting_ = true;
-  has_dropped_ = false;
   gradients_[index].take(gradient, turn_);
 }
 
@@ -67,14 +66,12 @@ void FusedWatch::forget_gradients() {
 }
 
 void FusedWatch::drop_gradients() {
-  has_dropped_ = has_dropped_ || is_waiting_;
   forget_gradients();
   note_writes();
 }
 
 void FusedWatch::start_over() {
   forget_gradients();
-  has_dropped_ = false;
   take_weights();
   has_updated_ = true;
 }

@@ -63,8 +63,6 @@ class FusedWatch {
   bool allows_drop();
   /// Waiting gradients were dropped.
   void drop_gradients();
-  /// Gradients of a backward were dropped since the last update, and no gradient has arrived since.
-  bool has_dropped() const { return has_dropped_; }
   /// The update was made; weights have their intended values.
   void start_over();
   /// The fused update itself has scaled the gradients.
@@ -102,7 +100,6 @@ class FusedWatch {
   std::vector<bool> has_own_memory_;
   std::uint64_t turn_ = 0;
   bool is_waiting_ = false;
-  bool has_dropped_ = false;
   bool has_updated_ = false;  // since the last drop of gradients whose weights had been written
 };
 

@@ -69,7 +69,6 @@ const char* fix_of(std::size_t line) {
 UpdateTerms::UpdateTerms(UpdateContext& context)
     : optimizer_(context.optimizer),
       backward_(context.backward),
-      watch_(context.watch),
       communicator_(*context.communicator),
       covered_(context.covered),
       agreement_(context.agreement),
@@ -118,7 +117,6 @@ void UpdateTerms::look() {
   std::uint64_t place = 0;
   mix_into(place, static_cast<std::uint64_t>(backward_.module));
   mix_into(place, backwards());
-  mix_into(place, has_dropped() ? 1 : 0);
   agreement_.say(place_, place);
   if (agreement_.request().kind != UpdateRequest::Kind::Update) return;
   agreement_.say(settings_, settings());
@@ -208,8 +206,7 @@ std::vector<std::string> UpdateTerms::common_lines() const {
 
 std::vector<std::string> UpdateTerms::lines(const UpdateRequest& request) const {
   std::vector<std::string> lines{"a call of the optimizer of " + text_of_module(backward_.module),
-                                 count_of(backwards(), "synchronised backward") + " since its last step" +
-                                     (has_dropped() ? ", whose gradients it has dropped (zero_grad)" : ""),
+                                 count_of(backwards(), "synchronised backward") + " since its last step",
                                  text_of_request(request)};
   if (request.kind == UpdateRequest::Kind::Update) {
     for (std::string& line : frozen_.lines()) lines.push_back(std::move(line));

@@ -4,13 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "lockstep/parallel/agreement/frozen_parameters.h"
-#include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/reducer/unused_forwards.h"
 #include "lockstep/parallel/update/update_context.h"
 #include "lockstep/parallel/update/update_part.h"
@@ -20,10 +18,10 @@ namespace lockstep {
 /// What all ranks must have in common before an update whose work they share. Each rank updates its part by its own
 /// optimizer, so a rank with another learning rate, or with gradients of another batch, would make all weights wrong.
 ///
-/// These are the place in the training (which module, how many synchronised backwards since the last update, and
-/// whether their gradients were dropped) and the optimizer's settings: its kind, all options of all parameter groups,
-/// the parameters of each, and which of the module's are frozen. Numbers of them travel with the agreement. If the
-/// numbers differ, the ranks exchange texts, and the error says what differs where.
+/// These are the place in the training (which module, and how many synchronised backwards since the last update) and
+/// the optimizer's settings: its kind, all options of all parameter groups, the parameters of each, and which of the
+/// module's are frozen. Numbers of them travel with the agreement. If the numbers differ, the ranks exchange texts, and
+/// the error says what differs where.
 class UpdateTerms final : public UpdatePart {
  public:
   /// What is given must outlive this object.
@@ -53,7 +51,6 @@ class UpdateTerms final : public UpdatePart {
   std::vector<std::string> settings_lines() const;
   std::vector<std::string> lines(const UpdateRequest& request) const;
   std::uint64_t backwards() const { return backward_.place.backwards() - backwards_before_; }
-  bool has_dropped() const { return watch_ && watch_->has_dropped(); }
   std::uint64_t zero_grads() const { return optimizer_.zero_grads() - zero_grads_before_; }
   std::vector<std::string> common_lines() const;
   [[noreturn]] void throw_difference() const;
@@ -62,7 +59,6 @@ class UpdateTerms final : public UpdatePart {
 
   const FlatOptimizer& optimizer_;
   BackwardContext& backward_;
-  const std::optional<FusedWatch>& watch_;
   Communicator& communicator_;
   const std::unordered_map<const c10::TensorImpl*, std::size_t>& covered_;
   UpdateAgreement& agreement_;
