@@ -78,7 +78,7 @@ TEST_F(CsvReader, AppliesToAnotherFileWhatTheTrainingFileTaught) {
   expect_error("\"z\" in the column \"c\" is not one of the values listed, or seen in training\n  where: " +
                    (folder_ / "test.csv") + ":3:3",
                [&] { read_csv(file("x,c,y\n1,a,p\n1,z,p\n", "test.csv"), declared, train.encoding); });
-  expect_error("\"r\" in the column \"y\" is none of the values",
+  expect_error("\"r\" in the column \"y\" is not one of the values",
                [&] { read_csv(file("x,c,y\n1,a,r\n", "test.csv"), declared, train.encoding); });
   expect_error("1 of the 2 feature columns of the training file are missing", [&] {
     read_csv(file("c,y\na,p\n", "test.csv"), schema({category_column("c"), label_column("y")}), train.encoding);
@@ -142,7 +142,7 @@ TEST_F(CsvReader, NumbersClasses) {
   EXPECT_TRUE(
       labels(label_column("y", {{"ok", 0}}, 1), "0,bad\n0,ok\n0,worse\n").equal(at::tensor({1, 0, 1}, at::kLong)));
   EXPECT_TRUE(labels(label_column("y", {{"a", 3}, {"b", 3}}), "0,a\n0,b\n").equal(at::tensor({3, 3}, at::kLong)));
-  expect_error("\"c\" in the column \"y\" is none of the values", [&] {
+  expect_error("\"c\" in the column \"y\" is not one of the values", [&] {
     labels(label_column("y", {{"a", 3}}), "0,c\n");
   });
 }

@@ -262,7 +262,7 @@ TEST(ShardRules, AFusedStepNeedsTheSumsOfRunShards) {
     expect_shard_refusal([&] { fused.optimizer.step(); }, fault);
     fused.run();
     expect_shard_refusal([&] { clip_grad_norm_(fused.optimizer, 1.0, 1.0); },
-                         "the norm of order 1 with virtual shards");
+                         "the norm of order 1 cannot be used with virtual shards");
     fused.optimizer.step();  // all ranks had the same error, so they go on
   });
 }

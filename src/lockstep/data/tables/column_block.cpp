@@ -25,7 +25,11 @@ template <typename Number>
 void append_fraction(std::string& out, Number number) {
   constexpr double kExact = 1e15;
   const bool is_whole = number == std::floor(number) && std::abs(static_cast<double>(number)) < kExact;
-  fmt::format_to(std::back_inserter(out), is_whole ? "{:.0f}" : "{}", number);
+  if (is_whole) {
+    fmt::format_to(std::back_inserter(out), "{:.0f}", number);
+  } else {
+    fmt::format_to(std::back_inserter(out), "{}", number);
+  }
 }
 
 template <typename Append>
