@@ -27,6 +27,16 @@ struct RotaryLayout {
 /// The layout of Llama, Qwen2, Qwen3, Mistral or SmolLM3.
 template <typename Family>
 const RotaryLayout& rotary_layout_of();
+template <>
+const RotaryLayout& rotary_layout_of<Llama>();
+template <>
+const RotaryLayout& rotary_layout_of<Qwen2>();
+template <>
+const RotaryLayout& rotary_layout_of<Qwen3>();
+template <>
+const RotaryLayout& rotary_layout_of<Mistral>();
+template <>
+const RotaryLayout& rotary_layout_of<SmolLM3>();
 
 /// SmolLM3's layers without positions, if nothing says which.
 constexpr std::int64_t kNoRopeInterval = 4;
