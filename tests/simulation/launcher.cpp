@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kFirstPid = 100;
 constexpr Time kAfterAnEnd = milliseconds(200);  // of a process: the others have recovered
-constexpr Time kToBeLetIn = milliseconds(400);   // members look each 50 ms, who waits each 100 ms
+constexpr Time kToBeLetIn = milliseconds(400);   // members look each 50 ms, waiting hosts each 100
 constexpr Time kKeepAlive = milliseconds(3000);  // a host that is silent for longer is lost
 constexpr Time kToBeTakenBack = milliseconds(2000);
 constexpr Time kRecovery = milliseconds(10000);

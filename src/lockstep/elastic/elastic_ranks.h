@@ -28,7 +28,7 @@ class ElasticClient {
 };
 
 /// The ranks of a job that survive others, whoever's loop it is: Trainer and ElasticProgress are its users. Each rank
-/// counts the steps of its work. All ranks make the same ones in the same order, so the counts show who is behind.
+/// counts the steps of its work. All ranks make the same ones in the same order, so the counts show which are behind.
 class ElasticRanks {
  public:
   /// What a user does where the group changes. Either may be empty.

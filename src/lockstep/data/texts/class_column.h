@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// A column of whole numbers that stand for classes with names, as Hugging Face's datasets store a ClassLabel: 1 is the
-/// class `names[1]`, and -1 says that there is none.
+/// class `names[1]`, and -1 means no class.
 class ClassColumn {
  public:
   /// Lists the classes in `options.labels`, each with its number, if no labels are listed there. If some are, those

@@ -26,8 +26,7 @@ namespace lockstep {
 /// ranks agree in a step which weights forwards have asked copies of. From then on a unit that has any is gathered as a
 /// part (`GatheredParts`): those weights in bf16, and its others in their own type. Before that, and if a program reads
 /// such a weight itself, all of the unit is gathered in its own type, and a copy that is read is rounded here. As long
-/// as a weight itself is in memory there is no copy: a cast of what is there costs no message, and sees what was
-/// written.
+/// as a weight itself is in memory there is no copy: casting it needs no message, and sees what was written.
 ///
 /// Numbers that the watch knows: for n parameters, i is parameter i in its own type, n + i its copy, and 2n + i the
 /// parameter while it has no memory. The memory of unit k has number 3n + k.
