@@ -8,6 +8,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/files/gzip.h"
+#include "lockstep/data/files/inflate_limit.h"
 #include "lockstep/data/files/zstd.h"
 #include "tests/data/gzip_file.h"
 #include "tests/data/zstd_file.h"

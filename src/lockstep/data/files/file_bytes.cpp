@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/files/gzip.h"
+#include "lockstep/data/files/inflate_limit.h"
 #include "lockstep/data/files/text_encoding.h"
 #include "lockstep/data/files/zstd.h"
 

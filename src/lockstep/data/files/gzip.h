@@ -13,15 +13,6 @@ bool is_gzip(std::string_view bytes);
 /// A gzip file of n bytes holds at most this times n: deflate's bound.
 constexpr std::size_t kGzipMostExpansion = 1032;
 
-/// The variable that sets `most_inflated_bytes`.
-constexpr const char* kInflateLimitVariable = "LOCKSTEP_INFLATE_LIMIT_MB";
-
-/// The size to which a gzip file of `compressed_bytes` may inflate in memory, unless LOCKSTEP_INFLATE_LIMIT_MB sets
-/// another limit: 64 MiB, or 100 times its size if that is more, and at most 4 GiB. Texts and images shrink 3 to 20
-/// times; a file that shrinks more is hardly either, and could fill the memory. @throws Error  if the variable is not a
-/// number
-std::size_t most_inflated_bytes(std::size_t compressed_bytes);
-
 /// Inflates a gzip file in memory, piece by piece. Several members in a row are one content (RFC 1952). Checksums are
 /// verified when the end is reached.
 class GzipReader {

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/files/gzip.h"
+#include "lockstep/data/files/inflate_limit.h"
 
 namespace lockstep {
 

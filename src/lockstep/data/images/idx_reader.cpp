@@ -7,6 +7,7 @@
 #include <array>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/files/inflate_limit.h"
 
 namespace lockstep {
 

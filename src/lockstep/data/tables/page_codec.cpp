@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/files/gzip.h"
+#include "lockstep/data/files/inflate_limit.h"
 #include "lockstep/data/tables/table_fault.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lockstep/data/files/gzip.h"
+#include "lockstep/data/files/inflate_limit.h"
 #include "lockstep/data/tables/byte_reader.h"
 #include "lockstep/data/tables/parquet/delta_numbers.h"
 #include "lockstep/data/tables/run_lengths.h"
