@@ -10,7 +10,6 @@
 
 #include "lockstep/base/text/count_of.h"
 #include "lockstep/base/text/lower_case.h"
-#include "tools/lockstep/train/number_spelling.h"
 
 namespace lockstep {
 namespace {
@@ -47,10 +46,10 @@ void ColumnCells::add(const std::string& text, const Where& where) {
   }
   different_.insert(std::hash<std::string>()(text));
   if (is_date(text)) return count(dates_, text, where);
-  const std::optional<std::string> plain = plain_number(text);
+  const std::optional<PlainNumber> plain = plain_number(text);
   if (!plain) return count(words_, text, where);
   // The first one that can be read in only one way is shown.
-  const bool is_clearer = spelled_.cells > 0 && has_two_readings(plain_) && !has_two_readings(*plain);
+  const bool is_clearer = spelled_.cells > 0 && plain_.has_two_readings() && !plain->has_two_readings();
   if (is_clearer) spelled_ = {spelled_.cells, fmt::format("{:?}", text.substr(0, 40)), where()};
   if (spelled_.cells == 0 || is_clearer) plain_ = *plain;
   count(spelled_, text, where);
@@ -69,7 +68,7 @@ std::vector<std::string> ColumnCells::warnings_of_words(const std::string& colum
     return {
         fmt::format("{}, each a category: {} of {} values would be numbers if they were written as {} and not as "
                     "{}, {}",
-                    begin, as_numbers, all, plain_, spelled_.example, spelled_.where)};
+                    begin, as_numbers, all, plain_.text(), spelled_.example, spelled_.where)};
   }
   if (2 * numbers_ > all) {
     const Kind& other = words_.cells > 0 ? words_ : dates_;

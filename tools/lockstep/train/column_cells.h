@@ -8,6 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tools/lockstep/train/number_spelling.h"
+
 namespace lockstep {
 
 /// Counts the cells of a column by kind. A cell without a value does not make a column of numbers a column of words:
@@ -41,7 +43,7 @@ class ColumnCells {
   std::int64_t numbers_ = 0;
   std::int64_t missing_ = 0;
   Kind words_, spelled_, dates_;
-  std::string plain_;                          // how the example of spelled_ would be a number
+  PlainNumber plain_;                          // how the example of spelled_ would be a number
   std::unordered_set<std::size_t> different_;  // hashes of values that are not numbers
 };
 

@@ -18,7 +18,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
-constexpr const char* kOr = " or ";
 
 bool are_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
@@ -75,15 +74,16 @@ std::optional<std::string> whole_number(std::string_view text, char mark) {
   return digits;
 }
 
-std::optional<std::string> without_marks(std::string_view text) {
-  if (parse_decimal(text)) return std::string(text);
+std::optional<PlainNumber> without_marks(std::string_view text) {
+  if (parse_decimal(text)) return PlainNumber{std::string(text), ""};
   const std::optional<std::string> whole = whole_number(text, '\0');
   const std::size_t mark = text.find_last_of(".,");
-  if (mark == std::string_view::npos || !are_digits(text.substr(mark + 1))) return whole;
-  const auto before = mark == 0 ? std::optional<std::string>("0") : whole_number(text.substr(0, mark), text[mark]);
-  if (!before) return whole;
-  const std::string fraction = fmt::format("{}.{}", *before, text.substr(mark + 1));
-  return whole ? fraction + kOr + *whole : fraction;
+  const bool has_fraction = mark != std::string_view::npos && are_digits(text.substr(mark + 1));
+  std::optional<std::string> before;
+  if (has_fraction)
+    before = mark == 0 ? std::optional<std::string>("0") : whole_number(text.substr(0, mark), text[mark]);
+  if (before) return PlainNumber{fmt::format("{}.{}", *before, text.substr(mark + 1)), whole.value_or("")};
+  return whole ? std::optional(PlainNumber{*whole, ""}) : std::nullopt;
 }
 
 // The number at the begin of `text`, which loses it, and its digits.
@@ -109,7 +109,7 @@ bool is_fraction(const std::string& text) {
   return number && *number != std::floor(*number);
 }
 
-bool may_have_fraction(const std::string& plain) { return has_two_readings(plain) || is_fraction(plain); }
+bool may_have_fraction(const PlainNumber& plain) { return plain.has_two_readings() || is_fraction(plain.number); }
 
 // The place of the first row with one of these labels.
 std::string first_place(const TextDataset& rows, const std::set<std::int64_t>& labels, const std::string& file) {
@@ -121,7 +121,7 @@ std::string first_place(const TextDataset& rows, const std::set<std::int64_t>& l
 
 }  // namespace
 
-std::optional<std::string> plain_number(std::string_view text) {
+std::optional<PlainNumber> plain_number(std::string_view text) {
   if (parse_decimal(text) || text.find_first_of(kDigits) == std::string_view::npos) return std::nullopt;
   const std::string usual = with_usual_signs(text);
   std::string_view rest = without_blanks_around(usual);
@@ -135,14 +135,12 @@ std::optional<std::string> plain_number(std::string_view text) {
   rest = without_unit(rest);
   take_sign();
   if (rest.empty() || rest.front() == '-' || rest.front() == '+') return std::nullopt;
-  std::optional<std::string> plain = without_marks(rest);
+  std::optional<PlainNumber> plain = without_marks(rest);
   if (!plain || sign != "-") return plain;
-  const std::size_t second = plain->find(kOr);
-  if (second != std::string::npos) plain->insert(second + std::string_view(kOr).size(), "-");
-  return "-" + *plain;
+  plain->number = "-" + plain->number;
+  if (plain->has_two_readings()) plain->other = "-" + plain->other;
+  return plain;
 }
-
-bool has_two_readings(const std::string& plain) { return plain.find(kOr) != std::string::npos; }
 
 bool is_date(std::string_view text) {
   text = without_blanks_around(text);
@@ -165,24 +163,22 @@ bool is_date(std::string_view text) {
 
 std::vector<std::string> warnings_of_number_labels(const std::vector<std::string>& labels, const std::string& file) {
   std::size_t numbers = 0;
-  std::string example, plain_example;
-  bool has_fraction = false;
+  std::string example;
+  std::optional<PlainNumber> plain_example;
   for (const std::string& label : labels) {
-    const std::optional<std::string> plain = plain_number(label);
+    const std::optional<PlainNumber> plain = plain_number(label);
     if (!plain && !parse_decimal(label)) continue;
     ++numbers;
     if (!plain || !may_have_fraction(*plain)) continue;
-    if (!has_fraction || (has_two_readings(plain_example) && !has_two_readings(*plain))) {
-      example = label;
-      plain_example = *plain;
-    }
-    has_fraction = true;
+    if (plain_example && (plain->has_two_readings() || !plain_example->has_two_readings())) continue;
+    example = label;
+    plain_example = plain;
   }
-  if (!has_fraction || 2 * numbers <= labels.size()) return {};
+  if (!plain_example || 2 * numbers <= labels.size()) return {};
   return {
       fmt::format("{} of {} labels of {} are read as classes, and would be numbers to predict if they were written as "
                   "{} and not as \"{}\": correct them; if they are classes: --problem-type single_label_classification",
-                  numbers, labels.size(), file, plain_example, printable(example))};
+                  numbers, labels.size(), file, plain_example->text(), printable(example))};
 }
 
 void require_numbers_or_names(const TextDataset& rows, const std::string& file) {
@@ -201,11 +197,11 @@ void require_numbers_or_names(const TextDataset& rows, const std::string& file) 
     fractions.insert(index);
   }
   if (fractions.empty() || others.empty()) return;
-  const std::optional<std::string> plain = plain_number(other);
+  const std::optional<PlainNumber> plain = plain_number(other);
   throw UsageError(fmt::format("the label \"{}\" is a number with a fraction, but \"{}\" is not a number",
                                printable(fraction), printable(other)),
                    first_place(rows, others.size() <= numbers ? others : fractions, file),
-                   plain ? fmt::format("write \"{}\" as {}", printable(other), *plain)
+                   plain ? fmt::format("write \"{}\" as {}", printable(other), plain->text())
                          : "correct the label; if it is in another column, --label-column names it");
 }
 
